@@ -1,0 +1,35 @@
+# Every target but help first sets up .venv, once: tools/setup_venv.py does nothing
+# when .venv already matches requirements.txt and pyproject.toml.
+# ARGS="…" passes further arguments on: make lab ARGS="--no-browser --port 8899".
+
+.DEFAULT_GOAL := help
+.PHONY: help setup lab test run lint bench
+
+# The first Python that the course supports; else python3, whose error says the rest.
+suitable = for p in python3 python3.13 python3.12 python3.11; do \
+	"$$p" tools/setup_venv.py --suitable >/dev/null 2>&1 && echo "$$p" && break; done
+PYTHON ?= $(or $(shell $(suitable)),python3)
+VENV := .venv/bin/python
+FIRST := /lab/tree/notebooks/00_start_here.ipynb
+
+help: ## list what make can do here
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' Makefile
+
+setup: ## create .venv and install requirements.txt, if that is not done yet
+	@$(PYTHON) tools/setup_venv.py
+
+lab: setup ## open the course in JupyterLab, on lesson 00
+	$(VENV) -m jupyterlab --notebook-dir=. --LabApp.default_url=$(FIRST) $(ARGS)
+
+test: lint ## check everything: style, helpers, laws, and every notebook's outputs
+	$(VENV) -m pytest $(ARGS)
+
+run: setup ## execute all notebooks and store their outputs (ARGS="path …" for some)
+	$(VENV) -m tools.notebooks run $(ARGS)
+
+lint: setup ## check style and format of code and notebooks
+	$(VENV) -m ruff check .
+	$(VENV) -m ruff format --check .
+
+bench: setup ## train the toy translator with three seeds; store times and scores
+	$(VENV) -m benchmarks $(ARGS)

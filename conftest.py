@@ -1,0 +1,21 @@
+"""What every test run needs before torch is imported anywhere."""
+
+import os
+
+from tools.reproducible import make_reproducible
+
+make_reproducible(os.environ)  # the notebooks' kernels inherit it
+
+import matplotlib  # noqa: E402
+
+# Builds the cache of fonts if there is none; the first lesson to draw would otherwise
+# warn that it does so.
+import matplotlib.font_manager  # noqa: E402
+
+matplotlib.use("Agg")  # for this process; the kernels draw into their notebooks
+
+
+def pytest_configure(config):
+    """Let pytest be called from any folder of the repository."""
+    rules = config.option.nbval_sanitize_with
+    config.option.nbval_sanitize_with = str(config.rootpath / rules)

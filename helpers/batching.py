@@ -1,0 +1,99 @@
+"""Sentences of like length, padded together into batches (lesson 09)."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from helpers import BOS, EOS, PAD
+
+IdPair = tuple[list[int], list[int]]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """source (batch, source_length) and target (batch, target_length), padded.
+
+    Each target row is BOS … EOS. What the decoder reads and what it must say are the
+    same row shifted by one: `decoder_input` without the end, `labels` without BOS.
+    """
+
+    source: Tensor
+    target: Tensor
+
+    @property
+    def decoder_input(self) -> Tensor:
+        return self.target[:, :-1]
+
+    @property
+    def labels(self) -> Tensor:
+        return self.target[:, 1:]
+
+    def to(self, device: torch.device | str) -> "Batch":
+        return Batch(self.source.to(device), self.target.to(device))
+
+
+def pad(rows: Sequence[Sequence[int]]) -> Tensor:
+    """Rows of ids -> (batch, longest row), filled with PAD on the right."""
+    if not rows:
+        raise ValueError("an empty batch: there is no sentence to pad")
+    longest = max(map(len, rows))
+    return torch.tensor([[*row, *[PAD] * (longest - len(row))] for row in rows])
+
+
+def make_batch(pairs: Sequence[IdPair]) -> Batch:
+    """Pairs of ids (without BOS and EOS) -> one padded Batch."""
+    source = pad([[*source, EOS] for source, _ in pairs])
+    return Batch(source, pad([[BOS, *target, EOS] for _, target in pairs]))
+
+
+def bucketed_batches(
+    pairs: Sequence[IdPair],
+    *,
+    tokens_per_batch: int,
+    generator: torch.Generator | None = None,
+    pool: int = 100,
+) -> Iterator[Batch]:
+    """One epoch of batches whose sentences have about the same length.
+
+    Each batch holds at most tokens_per_batch target tokens, padding included
+    (Vaswani et al. 2017, section 5.1). With a generator the pairs are shuffled, sorted
+    by length only inside pools of about `pool` batches so that chance still decides
+    what meets, and the batches shuffled again; without one all are sorted, for
+    evaluation. ValueError if a sentence alone is longer than tokens_per_batch.
+    """
+    order = list(range(len(pairs)))
+    if generator is not None:
+        order = torch.randperm(len(pairs), generator=generator).tolist()
+    longest = max((len(target) + 1 for _, target in pairs), default=0)
+    if longest > tokens_per_batch:
+        raise ValueError(
+            f"the longest target has {longest} tokens, tokens_per_batch is only "
+            f"{tokens_per_batch}"
+        )
+    mean = sum(len(target) + 1 for _, target in pairs) / max(1, len(pairs))
+    pool_size = len(pairs) if generator is None else int(pool * tokens_per_batch / mean)
+    batches: list[list[int]] = []
+    for start in range(0, len(order), max(1, pool_size)):
+        members = order[start : start + pool_size]
+        members.sort(key=lambda i: (len(pairs[i][1]), len(pairs[i][0])))
+        batches += _split_by_tokens(members, pairs, tokens_per_batch)
+    if generator is not None:
+        shuffled = torch.randperm(len(batches), generator=generator).tolist()
+        batches = [batches[i] for i in shuffled]
+    for members in batches:
+        yield make_batch([pairs[i] for i in members])
+
+
+def _split_by_tokens(
+    members: list[int], pairs: Sequence[IdPair], tokens_per_batch: int
+) -> list[list[int]]:
+    """Cut a list sorted by length where one more sentence would exceed the budget."""
+    batches: list[list[int]] = [[]]
+    for i in members:
+        length = len(pairs[i][1]) + 1  # EOS in the labels; this is the longest so far
+        if batches[-1] and (len(batches[-1]) + 1) * length > tokens_per_batch:
+            batches.append([])
+        batches[-1].append(i)
+    return batches

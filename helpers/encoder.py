@@ -1,0 +1,58 @@
+"""The encoder: self-attention and feed-forward, layer upon layer (lesson 06)."""
+
+from torch import Tensor, nn
+
+from helpers.attention import MultiHeadAttention
+from helpers.layers import FeedForward, LayerNorm, Residual
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention, then feed-forward, each inside a residual connection.
+
+    Input and output: (batch, length, d_model); mask broadcasts to
+    (batch, heads, length, length). Vaswani et al. 2017, section 3.1.
+    """
+
+    def __init__(
+        self, d_model: int, n_heads: int, d_ff: int, *, dropout: float, norm_first: bool
+    ):
+        super().__init__()
+        self.self_attention = MultiHeadAttention(d_model, n_heads)
+        self.feed_forward = FeedForward(d_model, d_ff)
+        self.residuals = nn.ModuleList(
+            Residual(d_model, dropout=dropout, norm_first=norm_first) for _ in range(2)
+        )
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        x = self.residuals[0](x, lambda y: self.self_attention(y, y, y, mask))
+        return self.residuals[1](x, self.feed_forward)
+
+
+class Encoder(nn.Module):
+    """A stack of n_layers EncoderLayers.
+
+    Input and output: (batch, length, d_model). Vaswani et al. 2017, section 3.1. With
+    norm first the stack's sum is still unnormalised, so one last norm follows it.
+    """
+
+    def __init__(
+        self,
+        n_layers: int,
+        d_model: int,
+        n_heads: int,
+        d_ff: int,
+        *,
+        dropout: float,
+        norm_first: bool,
+    ):
+        super().__init__()
+        self.layers = nn.ModuleList(
+            EncoderLayer(d_model, n_heads, d_ff, dropout=dropout, norm_first=norm_first)
+            for _ in range(n_layers)
+        )
+        self.norm = LayerNorm(d_model) if norm_first else nn.Identity()
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        for layer in self.layers:
+            x = layer(x, mask)
+        return self.norm(x)

@@ -1,0 +1,76 @@
+"""Where the course runs: device, versions, seeds, and d2l without torchvision."""
+
+import importlib.metadata
+import platform
+import sys
+import types
+
+import torch
+
+# What the lessons need to know of an environment, in the order they print it.
+PACKAGES = ("torch", "numpy", "matplotlib", "tokenizers", "sacrebleu", "d2l")
+
+
+def best_device() -> torch.device:
+    """The GPU if there is one, otherwise the CPU."""
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def on_colab() -> bool:
+    """Whether this kernel runs on Google Colab."""
+    return "google.colab" in sys.modules
+
+
+def environment_report() -> dict[str, str]:
+    """Python's, the device's and the packages' versions; "missing" where one is."""
+    report = {"Python": platform.python_version(), "device": device_name(best_device())}
+    for name in PACKAGES:
+        try:
+            report[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            report[name] = "missing"
+    return report
+
+
+def device_name(device: torch.device) -> str:
+    """A GPU's product name, or the CPU with its number of threads."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"CPU, {torch.get_num_threads()} threads"
+
+
+class _Torchvision(types.ModuleType):
+    """Stands in for torchvision; an error says so as soon as it is used."""
+
+    def __getattr__(self, name: str):
+        if name.startswith("__"):  # Python's own look at any module
+            raise AttributeError(name)
+        raise ImportError(
+            f"{self.__name__}.{name} was asked for, but torchvision is missing or "
+            "broken here; the course's d2l stand-in offers none of it. Install a "
+            "torchvision that fits this torch to use d2l's image functions."
+        )
+
+
+def import_d2l() -> types.ModuleType:
+    """`d2l.torch`, with a stand-in for torchvision where that cannot be imported.
+
+    d2l imports torchvision at its top, for images; nothing in the course needs it. The
+    stand-in is gone from sys.modules afterwards and raises ImportError when touched.
+    """
+    try:
+        import torchvision  # noqa: F401
+    except Exception:  # a torchvision built for another torch raises RuntimeError
+        stand_in = _Torchvision("torchvision")
+        stand_in.transforms = _Torchvision("torchvision.transforms")
+        names = {"torchvision": stand_in, "torchvision.transforms": stand_in.transforms}
+        sys.modules.update(names)
+        try:
+            from d2l import torch as d2l
+        finally:
+            for name in names:
+                del sys.modules[name]
+        return d2l
+    from d2l import torch as d2l
+
+    return d2l

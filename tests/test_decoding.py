@@ -1,0 +1,187 @@
+"""Greedy and beam search, on random models and on one whose best path is known."""
+
+import itertools
+
+import pytest
+import torch
+from samples import small_model
+from torch import nn
+from torch.testing import assert_close
+
+from helpers import BOS, EOS, PAD
+from helpers.decoding import beam_search, greedy_decode, inference, penalty
+
+
+def sources(rows=5, length=6, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    source = torch.randint(4, 50, (rows, length), generator=generator)
+    for row in range(rows):
+        source[row, length - row % 3 :] = PAD
+    return source
+
+
+def greedy_without_cache(model, source, max_length):
+    tokens = torch.full((len(source), 1), BOS)
+    for _ in range(max_length):
+        logits = model(source, tokens)[:, -1]
+        logits[:, [PAD, BOS]] = -torch.inf
+        tokens = torch.cat([tokens, logits.argmax(-1, keepdim=True)], dim=1)
+    return tokens[:, 1:]
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+@pytest.mark.parametrize("seed", range(5))
+def test_cached_greedy_equals_the_full_pass_at_every_step(norm_first, seed):
+    model, source = small_model(norm_first), sources(seed=seed)
+    cached = greedy_decode(model, source, max_length=12)
+    with torch.no_grad():
+        full = greedy_without_cache(model, source, 12)
+    ended = (full == EOS).cumsum(1) - (full == EOS).int() > 0
+    expected = full.masked_fill(ended, PAD)[:, : cached.size(1)]
+    assert torch.equal(cached, expected)
+
+
+def test_output_has_no_bos_and_only_padding_after_the_end():
+    for seed in range(10):
+        model = small_model()
+        nn.init.normal_(model.projection.weight, std=0.3)
+        model.projection.weight.data[EOS] *= 3  # endings of many lengths
+        for ids in (
+            greedy_decode(model, sources(seed=seed), max_length=9),
+            beam_search(model, sources(seed=seed), beam_size=3, max_length=9),
+        ):
+            assert 1 <= ids.size(1) <= 9 and not (ids == BOS).any()
+            after = (ids == EOS).cumsum(1) - (ids == EOS).int() > 0
+            assert (ids[after] == PAD).all() and not (ids[~after] == PAD).any()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_beam_of_one_is_greedy(seed):
+    model, source = small_model(), sources(seed=seed)
+    beam = beam_search(model, source, beam_size=1, length_penalty=0.0, max_length=10)
+    assert torch.equal(beam, greedy_decode(model, source, max_length=10))
+
+
+def sequence_scores(model, source, sequences):
+    """Log-probability of each sequence (up to EOS) under the full, uncached model."""
+    totals = torch.zeros(len(sequences))
+    tokens = torch.tensor([[BOS, *s] for s in sequences])
+    logits = model(source.expand(len(sequences), -1), tokens[:, :-1]).detach()
+    logits[..., [PAD, BOS]] = -torch.inf
+    steps = logits.log_softmax(-1).gather(2, tokens[:, 1:, None])[..., 0]
+    real = tokens[:, 1:] != PAD
+    totals = steps.where(real, 0.0).sum(1)
+    return totals, real.sum(1)
+
+
+@pytest.mark.parametrize("length_penalty", [0.0, 0.6, 2.0])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_beam_of_full_width_finds_what_exhaustive_search_finds(length_penalty, seed):
+    torch.manual_seed(seed)
+    model = small_model()
+    model.projection = nn.Linear(32, 7, bias=False)  # ids 1 … 6 can be said
+    model.eval()
+    source = sources(rows=1, seed=seed)
+    alphabet, longest = (1, 4, 5, 6), 4
+    sequences = []
+    for length in range(longest + 1):
+        for words in itertools.product(alphabet, repeat=length):
+            ending = [EOS] if length < longest else []
+            padding = [PAD] * (longest - length - len(ending))
+            sequences.append([*words, *ending, *padding])
+    totals, lengths = sequence_scores(model, source, sequences)
+    ranked = totals / penalty(lengths, length_penalty)
+    expected = sequences[ranked.argmax()]
+    found = beam_search(
+        model,
+        source,
+        beam_size=4**longest + 1,
+        length_penalty=length_penalty,
+        max_length=longest,
+    )
+    assert [*found[0].tolist(), *[PAD] * longest][:longest] == expected
+
+
+def test_beam_search_gives_each_sentence_what_it_gets_alone():
+    model, source = small_model(), sources()
+    together = beam_search(model, source, beam_size=4, max_length=8)
+    for row in range(len(source)):
+        alone = beam_search(model, source[row : row + 1], beam_size=4, max_length=8)
+        width = alone.size(1)
+        assert torch.equal(together[row, :width], alone[0])
+        assert (together[row, width:] == PAD).all()
+
+
+PATHS = {(): {4: 0.6, 5: 0.4}, (4,): {4: 0.35, 5: 0.33, EOS: 0.32}, (5,): {EOS: 1}}
+
+
+class Crossroads(nn.Module):
+    """Greedy takes 4 (0.6) and then can only scatter; 5 (0.4) leads to a sure end."""
+
+    def __init__(self):
+        super().__init__()
+        self.config = type("Config", (), {"max_length": 10})
+
+    def encode(self, source):
+        return torch.zeros(*source.shape, 1)
+
+    def new_caches(self):
+        return [self]
+
+    @property
+    def self_attention(self):
+        return self
+
+    def select(self, rows):
+        self.prefixes = [self.prefixes[row] for row in rows.tolist()]
+
+    def decode(self, target, memory, source, *, caches):
+        if (target == BOS).all():
+            self.prefixes = [()] * len(target)
+        else:
+            new = target[:, 0].tolist()
+            self.prefixes = [(*p, t) for p, t in zip(self.prefixes, new, strict=True)]
+        return torch.zeros(len(target), 1, 1)
+
+    def project(self, states):
+        logits = torch.full((len(states), 6), -torch.inf)
+        for row, prefix in enumerate(self.prefixes):
+            for token, probability in PATHS.get(prefix, {EOS: 1}).items():
+                logits[row, token] = torch.tensor(float(probability)).log()
+        return logits
+
+
+def test_beam_search_finds_the_path_that_greedy_misses():
+    model, source = Crossroads(), torch.tensor([[4]])
+    assert greedy_decode(model, source, max_length=3).tolist()[0][0] == 4
+    found = beam_search(model, source, beam_size=2, length_penalty=0.0, max_length=3)
+    assert found.tolist() == [[5, EOS]]
+
+
+def test_length_penalty_is_the_one_of_the_source():
+    lengths = torch.tensor([1, 7, 13])
+    assert_close(penalty(lengths, 1.0), torch.tensor([1.0, 2.0, 3.0]))
+    assert_close(penalty(lengths, 0.0), torch.ones(3))
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_decoding_uses_eval_mode_and_gives_the_mode_back(training):
+    model = small_model(dropout=0.9).train(training)
+    first, second = (greedy_decode(model, sources(), max_length=8) for _ in range(2))
+    assert torch.equal(first, second) and model.training is training
+    with pytest.raises(ZeroDivisionError), inference(model):
+        1 / 0  # noqa: B018
+    assert model.training is training
+
+
+@pytest.mark.parametrize("max_length", [0, 41])
+def test_max_length_outside_the_positional_table(max_length):
+    model = small_model()
+    for decode in (greedy_decode, beam_search):
+        with pytest.raises(ValueError, match=f"between 1 and 40: {max_length}"):
+            decode(model, sources(), max_length=max_length)
+
+
+def test_beam_size_below_one():
+    with pytest.raises(ValueError, match="beam_size must be at least 1: 0"):
+        beam_search(small_model(), sources(), beam_size=0, max_length=5)

@@ -1,0 +1,329 @@
+"""The whole model: equal to PyTorch's, causal, blind to padding, and its sizes."""
+
+import math
+
+import pytest
+import torch
+from equivalence import copy_layer, copy_stack
+from samples import SIZES, randomise, sentences, small_model
+from torch import nn
+from torch.testing import assert_close
+
+from helpers import PAD
+from helpers.attention import record_attention
+from helpers.decoder import DecoderLayer
+from helpers.encoder import EncoderLayer
+from helpers.layers import FeedForward, LayerNorm
+from helpers.masks import causal_mask, decoder_mask, padding_mask
+from helpers.positions import PositionalEncoding, positional_encoding
+from helpers.transformer import Transformer, TransformerConfig
+
+NORM_ORDERS = pytest.mark.parametrize("norm_first", [False, True])
+
+
+# --- Equal to PyTorch's own modules --------------------------------------------------
+
+
+@NORM_ORDERS
+def test_encoder_layer_equals_pytorch(norm_first):
+    ours = randomise(EncoderLayer(32, 4, 48, dropout=0.1, norm_first=norm_first)).eval()
+    theirs = nn.TransformerEncoderLayer(
+        32, 4, 48, batch_first=True, norm_first=norm_first
+    )
+    copy_layer(ours, theirs)
+    source, _ = sentences()
+    x = torch.randn(*source.shape, 32)
+    # Training mode without dropout: PyTorch's fused eval path zeroes padded rows.
+    theirs.dropout.p = theirs.dropout1.p = theirs.dropout2.p = 0.0
+    theirs.self_attn.dropout = 0.0
+    expected = theirs(x, src_key_padding_mask=source == PAD)
+    assert_close(ours(x, padding_mask(source)), expected, atol=1e-5, rtol=1e-5)
+
+
+@NORM_ORDERS
+def test_decoder_layer_equals_pytorch(norm_first):
+    ours = randomise(DecoderLayer(32, 4, 48, dropout=0.1, norm_first=norm_first)).eval()
+    theirs = nn.TransformerDecoderLayer(
+        32, 4, 48, batch_first=True, norm_first=norm_first
+    ).eval()
+    copy_layer(ours, theirs)
+    source, target = sentences()
+    x, memory = torch.randn(*target.shape, 32), torch.randn(*source.shape, 32)
+    expected = theirs(
+        x,
+        memory,
+        tgt_mask=~causal_mask(target.size(1))[0, 0],
+        tgt_key_padding_mask=target == PAD,
+        memory_key_padding_mask=source == PAD,
+    )
+    output = ours(x, memory, decoder_mask(target), padding_mask(source))
+    assert_close(output, expected, atol=1e-5, rtol=1e-5)
+
+
+# A remark of nn.Transformer on its own speed, true of every norm-first model.
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor is True")
+@NORM_ORDERS
+def test_transformer_equals_pytorch(norm_first):
+    model = small_model(norm_first)
+    theirs = nn.Transformer(
+        32, 4, 2, 2, 48, dropout=0.0, batch_first=True, norm_first=norm_first
+    )
+    copy_stack(model.encoder, theirs.encoder)
+    copy_stack(model.decoder, theirs.decoder)
+    source, target = sentences()
+    states = theirs(
+        model.positions(model.source_embedding(source)),
+        model.positions(model.target_embedding(target)),
+        tgt_mask=~causal_mask(target.size(1))[0, 0],
+        src_key_padding_mask=source == PAD,
+        tgt_key_padding_mask=target == PAD,
+        memory_key_padding_mask=source == PAD,
+    )
+    expected = model.project(states)
+    assert_close(model(source, target), expected, atol=1e-5, rtol=1e-5)
+
+
+def test_layer_norm_equals_pytorch_and_the_equation():
+    ours = randomise(LayerNorm(12))
+    theirs = nn.LayerNorm(12)
+    theirs.load_state_dict({"weight": ours.gain, "bias": ours.bias})
+    x = 3 * torch.randn(4, 5, 12) + 1
+    centred = x - x.mean(-1, keepdim=True)
+    deviation = (centred.square().mean(-1, keepdim=True) + 1e-5).sqrt()
+    assert_close(ours(x), theirs(x))
+    assert_close(ours(x), ours.gain * centred / deviation + ours.bias)
+
+
+def test_feed_forward_treats_every_position_alike():
+    module = randomise(FeedForward(8, 16))
+    x = torch.randn(2, 5, 8)
+    alone = torch.stack([module(x[:, i]) for i in range(5)], dim=1)
+    assert_close(module(x), alone)
+
+
+def test_positional_encoding_holds_the_paper_s_numbers():
+    table = positional_encoding(60, 8)
+    for position in (0, 1, 59):
+        for i in range(4):
+            angle = position / 10000 ** (2 * i / 8)
+            assert table[position, 2 * i].item() == pytest.approx(math.sin(angle))
+            assert table[position, 2 * i + 1].item() == pytest.approx(math.cos(angle))
+
+
+# --- Causality, padding, batches: by perturbation and by gradient ---------------------
+
+
+@NORM_ORDERS
+def test_no_position_sees_a_later_target_token(norm_first):
+    model, (source, target) = small_model(norm_first), sentences(rows=1)
+    expected = model(source, target)
+    for position in range(1, target.size(1)):
+        changed = target.clone()
+        changed[0, position] = 4 + (changed[0, position] - 3) % 40
+        output = model(source, changed)
+        assert_close(output[:, :position], expected[:, :position])
+        assert not torch.allclose(output[:, position:], expected[:, position:])
+
+
+@NORM_ORDERS
+def test_gradients_reach_back_and_never_forward(norm_first):
+    model, (source, target) = small_model(norm_first), sentences(rows=1)
+    memory = model.encode(source).detach()
+    x = model.target_embedding(target).detach().requires_grad_()
+    mask = decoder_mask(target)
+    states = model.decoder(model.positions(x), memory, mask, padding_mask(source))
+    for position in range(target.size(1)):
+        # Not .sum(): after a norm the features of a position sum to a constant.
+        weighted = (states[0, position] * torch.arange(32)).sum()
+        (gradient,) = torch.autograd.grad(weighted, x, retain_graph=True)
+        reach = gradient[0].abs().sum(-1)
+        assert (reach[position + 1 :] == 0).all() and (reach[: position + 1] > 0).all()
+
+
+@NORM_ORDERS
+def test_more_padding_changes_nothing(norm_first):
+    model, (source, target) = small_model(norm_first), sentences()
+    expected = model(source, target)
+    longer_source = nn.functional.pad(source, (0, 4), value=PAD)
+    longer_target = nn.functional.pad(target, (0, 3), value=PAD)
+    output = model(longer_source, longer_target)[:, : target.size(1)]
+    real = target != PAD
+    assert_close(output[real], expected[real], atol=1e-5, rtol=1e-5)
+
+
+@NORM_ORDERS
+def test_no_gradient_comes_from_padding(norm_first):
+    model, (source, target) = small_model(norm_first), sentences()
+    x = model.source_embedding(source).detach().requires_grad_()
+    memory = model.encoder(model.positions(x), padding_mask(source))
+    states = model.decode(target, memory, source)
+    (states * torch.arange(32)).sum().backward()
+    reach = x.grad.abs().sum(-1)
+    assert (reach[source == PAD] == 0).all() and (reach[source != PAD] > 0).all()
+
+
+@NORM_ORDERS
+def test_a_sentence_gives_the_same_alone_and_in_company(norm_first):
+    model, (source, target) = small_model(norm_first), sentences()
+    together = model(source, target)
+    for row in range(len(source)):
+        alone = model(source[row : row + 1], target[row : row + 1])
+        assert_close(alone[0], together[row], atol=1e-5, rtol=1e-5)
+
+
+@NORM_ORDERS
+def test_step_by_step_equals_all_at_once(norm_first):
+    model, (source, target) = small_model(norm_first), sentences()
+    target[target == PAD] = 5  # a prefix under construction holds no padding
+    full = model(source, target)
+    memory, caches = model.encode(source), model.new_caches()
+    for step in range(target.size(1)):
+        token = target[:, step : step + 1]
+        states = model.decode(token, memory, source, caches=caches)
+        logits = model.project(states)
+        assert_close(logits[:, 0], full[:, step], atol=1e-5, rtol=1e-5)
+        prefix = model(source, target[:, : step + 1])
+        assert_close(prefix[:, -1], full[:, step], atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("cut", [1, 2, 4])
+def test_caches_take_several_tokens_at_once(cut):
+    model, (source, target) = small_model(), sentences(rows=1)
+    memory, caches = model.encode(source), model.new_caches()
+    pieces = [
+        model.decode(piece, memory, source, caches=caches)
+        for piece in (target[:, :cut], target[:, cut:])
+    ]
+    expected = model.decode(target, memory, source)
+    assert_close(torch.cat(pieces, dim=1), expected, atol=1e-5, rtol=1e-5)
+
+
+def test_the_source_is_projected_once_while_decoding():
+    model, (source, target) = small_model(), sentences()
+    calls = []
+    for layer in model.decoder.layers:
+        layer.cross_attention.key_projection.register_forward_hook(
+            lambda *_: calls.append(1)
+        )
+    memory, caches = model.encode(source), model.new_caches()
+    for step in range(target.size(1)):
+        model.decode(target[:, step : step + 1], memory, source, caches=caches)
+    assert len(calls) == len(model.decoder.layers)
+
+
+# --- Recording attention --------------------------------------------------------------
+
+
+@NORM_ORDERS
+def test_recorded_maps_are_distributions_and_change_no_output(norm_first):
+    model, (source, target) = small_model(norm_first), sentences()
+    plain = model(source, target)
+    with record_attention(model) as maps:
+        recorded = model(source, target)
+    assert_close(recorded, plain, atol=1e-6, rtol=1e-6)
+    kinds = ("encoder.layers.{}.self_attention", "decoder.layers.{}.self_attention")
+    names = [kind.format(i) for kind in kinds for i in range(2)]
+    names += [f"decoder.layers.{i}.cross_attention" for i in range(2)]
+    assert sorted(maps) == sorted(names)
+    masks = {"encoder": padding_mask(source), "decoder": decoder_mask(target)}
+    for name, weights in maps.items():
+        across = name.endswith("cross_attention")
+        mask = padding_mask(source) if across else masks[name.split(".")[0]]
+        rows, columns = (source, source) if name[0] == "e" else (target, target)
+        columns = source if across else columns
+        assert weights.shape == (3, 4, rows.size(1), columns.size(1))
+        assert_close(weights.sum(-1), torch.ones(weights.shape[:-1]))
+        assert (weights[~mask.expand_as(weights)] == 0).all()
+
+
+def test_scaled_dot_product_attention_runs_unless_recording(monkeypatch):
+    model, (source, target) = small_model(), sentences()
+    calls = []
+    real = nn.functional.scaled_dot_product_attention
+    monkeypatch.setattr(
+        nn.functional,
+        "scaled_dot_product_attention",
+        lambda *arguments: calls.append(1) or real(*arguments),
+    )
+    model(source, target)
+    assert len(calls) == 6  # 2 encoder layers, 2 decoder layers with two each
+    with record_attention(model):
+        model(source, target)
+    assert len(calls) == 6
+
+
+# --- Sizes, initialisation, state -----------------------------------------------------
+
+
+def test_parameter_counts_of_the_paper():
+    """The count is the model's own, with one vocabulary of 37,000.
+
+    The paper rounds to 65M and 213M with a vocabulary of "about 37,000", each of which
+    adds d_model parameters, once since the three matrices are one: 1,920 tokens more
+    would make it 64.06M. Biases count, the sinusoids do not.
+    """
+    counts = {}
+    for name in ("base", "big"):
+        with torch.device("meta"):
+            model = Transformer(getattr(TransformerConfig, name)())
+        counts[name] = sum(p.numel() for p in model.parameters())
+    assert counts == {"base": 63_082_496, "big": 214_245_376}
+    assert counts["base"] == pytest.approx(65e6, rel=0.03)
+    assert counts["big"] == pytest.approx(213e6, rel=0.03)
+
+
+def test_shared_embeddings_are_one_matrix():
+    model = Transformer(TransformerConfig(50, 50, **SIZES))
+    shared = model.source_embedding.weight
+    assert model.target_embedding.weight is shared
+    assert model.projection.weight is shared
+    separate = Transformer(TransformerConfig(50, 60, share_embeddings=False, **SIZES))
+    saved = 50 * 32 + 60 * 32 + 60 * 32 - 50 * 32
+    count = [sum(p.numel() for p in m.parameters()) for m in (model, separate)]
+    assert count[1] - count[0] == saved
+
+
+@NORM_ORDERS
+@pytest.mark.parametrize("share", [False, True])
+def test_every_parameter_receives_a_gradient(norm_first, share):
+    model = small_model(norm_first, share_embeddings=share).train()
+    model(*sentences()).logsumexp(-1).sum().backward()
+    missing = [
+        name
+        for name, parameter in model.named_parameters()
+        if parameter.grad is None or not parameter.grad.abs().sum() > 0
+    ]
+    # A key's bias adds the same to all scores of a query; softmax does not see it.
+    assert all(name.endswith("key_projection.bias") for name in missing)
+
+
+def test_all_state_moves_with_the_model():
+    model = small_model().to(torch.float64)
+    tensors = dict(model.named_parameters()) | dict(model.named_buffers())
+    assert {t.dtype for t in tensors.values()} == {torch.float64}
+    loaded = Transformer(model.config).double().eval()
+    loaded.load_state_dict(model.state_dict())
+    batch = sentences()
+    assert_close(loaded(*batch), model(*batch))
+
+
+def test_eval_mode_is_deterministic_and_train_mode_is_not():
+    model, batch = small_model(dropout=0.3), sentences()
+    assert_close(model(*batch), model(*batch), atol=0, rtol=0)
+    model.train()
+    assert not torch.allclose(model(*batch), model(*batch))
+
+
+def test_dropout_stands_where_the_paper_has_it():
+    """On both embeddings' sums and on each sublayer's output, nowhere else."""
+    model = Transformer(TransformerConfig(50, 50, **SIZES))
+    places = [n for n, m in model.named_modules() if isinstance(m, nn.Dropout)]
+    assert "positions.dropout" in places
+    sublayers = [name for name in places if ".residuals." in name]
+    assert len(sublayers) == 2 * 2 + 2 * 3 and len(places) == len(sublayers) + 1
+
+
+def test_positions_continue_where_the_cache_ends():
+    positions = PositionalEncoding(8, dropout=0.0, max_length=10)
+    x = torch.zeros(1, 2, 8)
+    assert_close(positions(x, start=5)[0], positional_encoding(10, 8)[5:7])

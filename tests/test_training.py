@@ -1,0 +1,244 @@
+"""Loss, schedules, batches, and a run that stops and goes on."""
+
+import math
+
+import pytest
+import torch
+from samples import SIZES, small_model
+from torch import nn
+from torch.nn.functional import cross_entropy
+from torch.testing import assert_close
+
+from helpers import BOS, EOS, PAD
+from helpers.batching import Batch, bucketed_batches, make_batch, pad
+from helpers.training import (
+    Trainer,
+    TrainingConfig,
+    cosine_rate,
+    evaluate_loss,
+    noam_rate,
+    token_loss,
+)
+from helpers.transformer import Transformer, TransformerConfig
+
+
+def id_pairs(count=60, seed=0):
+    """A task to learn: the target is the source with every id one higher."""
+    generator = torch.Generator().manual_seed(seed)
+    pairs = []
+    for _ in range(count):
+        length = int(torch.randint(1, 9, (), generator=generator))
+        source = torch.randint(4, 48, (length,), generator=generator).tolist()
+        pairs.append((source, [i + 1 for i in source]))
+    return pairs
+
+
+def fresh_model(seed=0):
+    torch.manual_seed(seed)
+    config = TransformerConfig(50, 50, norm_first=True, **SIZES)
+    return Transformer(config)
+
+
+# --- Batches --------------------------------------------------------------------------
+
+
+def test_a_batch_is_shifted_by_one():
+    batch = make_batch([([5, 6], [7, 8, 9]), ([4], [5])])
+    assert batch.source.tolist() == [[5, 6, EOS], [4, EOS, PAD]]
+    assert batch.decoder_input.tolist() == [[BOS, 7, 8, 9], [BOS, 5, EOS, PAD]]
+    assert batch.labels.tolist() == [[7, 8, 9, EOS], [5, EOS, PAD, PAD]]
+
+
+def batch_rows(batches):
+    rows = []
+    for batch in batches:
+        for source, target in zip(batch.source, batch.target, strict=True):
+            ids = [x[x != PAD].tolist() for x in (source, target)]
+            rows.append((tuple(ids[0][:-1]), tuple(ids[1][1:-1])))
+    return rows
+
+
+@pytest.mark.parametrize("shuffled", [True, False])
+def test_an_epoch_holds_every_pair_once_within_the_budget(shuffled):
+    pairs = id_pairs(300)
+    generator = torch.Generator().manual_seed(1) if shuffled else None
+    batches = list(
+        bucketed_batches(pairs, tokens_per_batch=64, generator=generator, pool=5)
+    )
+    expected = sorted((tuple(s), tuple(t)) for s, t in pairs)
+    assert sorted(batch_rows(batches)) == expected
+    assert all(batch.labels.numel() <= 64 for batch in batches)
+
+
+def test_bucketing_saves_padding_and_shuffling_depends_on_the_seed_alone():
+    pairs = id_pairs(600)
+
+    def epoch(seed, **options):
+        generator = torch.Generator().manual_seed(seed)
+        return list(
+            bucketed_batches(
+                pairs, tokens_per_batch=128, generator=generator, **options
+            )
+        )
+
+    def padding(batches):
+        cells = sum(batch.labels.numel() for batch in batches)
+        return 1 - sum(int((batch.labels != PAD).sum()) for batch in batches) / cells
+
+    assert padding(epoch(0)) < 0.05
+    assert batch_rows(epoch(0)) == batch_rows(epoch(0)) != batch_rows(epoch(1))
+    lengths = [batch.labels.size(1) for batch in epoch(0)]
+    assert lengths != sorted(lengths)
+
+
+def test_a_sentence_above_the_budget():
+    with pytest.raises(ValueError, match=r"has 5 tokens, tokens_per_batch is only 4"):
+        list(bucketed_batches([([4], [5, 6, 7, 8])], tokens_per_batch=4))
+
+
+def test_an_empty_batch():
+    with pytest.raises(ValueError, match="an empty batch"):
+        pad([])
+
+
+# --- Loss and schedules ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_loss_is_the_mean_over_real_tokens_only(smoothing):
+    model = small_model()
+    batch = make_batch(id_pairs(7))
+    loss, tokens = token_loss(model, batch, label_smoothing=smoothing)
+    logits = model(batch.source, batch.decoder_input)
+    expected = cross_entropy(
+        logits.flatten(0, 1),
+        batch.labels.flatten(),
+        ignore_index=PAD,
+        label_smoothing=smoothing,
+    )
+    assert_close(loss, expected)
+    assert tokens == int((batch.labels != PAD).sum())
+    longer = Batch(
+        nn.functional.pad(batch.source, (0, 3)), nn.functional.pad(batch.target, (0, 5))
+    )
+    assert_close(token_loss(model, longer, label_smoothing=smoothing)[0], loss)
+
+
+def test_no_work_on_padding_in_the_projection():
+    model, batch, rows = small_model(), make_batch(id_pairs(7)), []
+    model.projection.register_forward_hook(lambda m, i, o: rows.append(o.shape))
+    _, tokens = token_loss(model, batch)
+    assert rows == [(tokens, 50)]
+
+
+def test_evaluation_weighs_tokens_not_batches():
+    model, pairs = small_model(), id_pairs(20)
+    whole = token_loss(model, make_batch(pairs))[0].item()
+    assert evaluate_loss(model, pairs) == pytest.approx(whole, rel=1e-5)
+    small = evaluate_loss(model, pairs, tokens_per_batch=9)
+    assert small == pytest.approx(whole, rel=1e-5)
+
+
+def test_the_paper_s_learning_rate():
+    rates = [noam_rate(step, d_model=512) for step in (1, 2000, 4000, 16000)]
+    peak = 512**-0.5 * 4000**-0.5
+    assert rates == pytest.approx([peak / 4000, peak / 2, peak, peak / 2])
+    with pytest.raises(ValueError, match="steps are counted from 1: 0"):
+        noam_rate(0, d_model=512)
+
+
+def test_the_cosine_rate():
+    shape = [cosine_rate(x, peak=2.0, warmup=0.2) for x in (0, 0.1, 0.2, 0.6, 1)]
+    assert shape == pytest.approx([0, 1, 2, 1, 0])
+
+
+# --- Runs -----------------------------------------------------------------------------
+
+
+def make_trainer(seed=0, **options):
+    config = TrainingConfig(
+        **{"epochs": 3, "tokens_per_batch": 64, "seed": seed, **options}
+    )
+    return Trainer(fresh_model(), id_pairs(60), id_pairs(10, seed=9), config)
+
+
+def test_overfits_one_batch():
+    pairs = id_pairs(8)
+    config = TrainingConfig(epochs=150, peak_rate=5e-3, label_smoothing=0.0)
+    model = fresh_model()
+    for module in model.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0
+    for _ in Trainer(model, pairs, pairs, config).run():
+        pass
+    assert evaluate_loss(model, pairs) < 0.01
+
+
+@pytest.mark.parametrize("stop_after", [1, 4, 9, 13])
+def test_a_stopped_run_ends_with_the_same_numbers(stop_after, tmp_path):
+    straight = make_trainer()
+    expected = list(straight.run())
+
+    first = make_trainer()
+    ordinary_step = first.train_step
+
+    def counted_step(*arguments):
+        ordinary_step(*arguments)
+        first.stop_requested = first.step == stop_after
+
+    first.train_step = counted_step
+    for _ in first.run():
+        pass
+    assert first.step == stop_after and not first.finished
+    torch.save(first.state_dict(), tmp_path / "run.pt")
+
+    second = make_trainer()
+    torch.rand(100)  # chance must come from the saved run, not from here
+    second.load_state_dict(torch.load(tmp_path / "run.pt", weights_only=True))
+    for _ in second.run():
+        pass
+    for now, then in zip(second.reports, expected, strict=True):
+        assert (now.step, now.epoch) == (then.step, then.epoch)
+        assert now.train_loss == then.train_loss
+        assert now.validation_loss == then.validation_loss
+    parameters = zip(
+        straight.model.parameters(), second.model.parameters(), strict=True
+    )
+    assert all(torch.equal(ours, theirs) for ours, theirs in parameters)
+
+
+def test_a_budget_in_minutes_ends_in_time_and_with_a_report():
+    trainer = make_trainer(epochs=None, minutes=1 / 60)
+    reports = list(trainer.run())
+    assert trainer.finished and 1.0 <= trainer.seconds < 5
+    assert reports == trainer.reports and reports[-1].step == trainer.step
+
+
+def test_seeds_decide_the_order_of_the_batches():
+    def order(seed):
+        return batch_rows(make_trainer(seed=seed).epoch_batches())
+
+    assert order(0) == order(0) != order(1)
+
+
+@pytest.mark.parametrize("options", [{}, {"epochs": 2, "minutes": 3.0}])
+def test_a_budget_is_given_once(options):
+    with pytest.raises(ValueError, match="either epochs or minutes"):
+        TrainingConfig(**options)
+
+
+def test_a_budget_of_nothing():
+    with pytest.raises(ValueError, match="a run of -1"):
+        TrainingConfig(minutes=-1)
+
+
+def test_nothing_to_train_on():
+    config = TrainingConfig(epochs=1)
+    with pytest.raises(ValueError, match="0 training pairs, 3 validation pairs"):
+        Trainer(fresh_model(), [], id_pairs(3), config)
+
+
+def test_initial_loss_of_a_random_model_is_near_the_logarithm_of_the_vocabulary():
+    model = fresh_model()
+    loss = evaluate_loss(model, id_pairs(100))
+    assert loss == pytest.approx(math.log(50), rel=0.15)

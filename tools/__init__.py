@@ -1,0 +1,1 @@
+"""What keeps the course true: set-up, running and checking the notebooks."""

@@ -1,0 +1,363 @@
+"""Execute, normalise and store the notebooks: python -m tools.notebooks run | sync
+
+    run  [--fresh] [path …]          execute in a fresh kernel and store in place
+    sync [--check | --from-notebook] [path …]
+                                     one text, two places: copy the definitions in
+                                     helpers/ into the cells that show them
+
+Without paths: all lessons and solutions. What `run` stores depends on the notebook
+and the code alone, so a second run changes nothing; numbers printed after "≈" keep
+their stored digits while the rest of their output is the same (--fresh: new digits).
+"""
+
+import argparse
+import base64
+import copy
+import io
+import os
+import re
+import struct
+import subprocess
+import sys
+import time
+import tomllib
+from pathlib import Path
+
+import nbformat
+from PIL import Image
+
+from tools import laws, one_text
+from tools.reproducible import ROOT, make_reproducible
+
+NOTEBOOKS = ROOT / "notebooks"
+SANITIZE = ROOT / "tests" / "nbval_sanitize.cfg"
+KERNELSPEC = {
+    "name": "python3",
+    "display_name": "Python 3 (ipykernel)",
+    "language": "python",
+}
+
+
+# Figures that README shows: the stored picture of a cell, written beside the lesson.
+PICTURES = {
+    "cross_attention.png": ("10_toy_translator.ipynb", "cross-attention-figure")
+}
+
+
+class NotebookError(Exception):
+    """A notebook cannot be stored as it is; the text says where and why."""
+
+
+def all_notebooks(folder=NOTEBOOKS):
+    """Paths of all lessons and solutions, in reading order."""
+    return [*sorted(folder.glob("*.ipynb")), *sorted(folder.glob("solutions/*.ipynb"))]
+
+
+def setup_cell(root=ROOT):
+    """The set-up cell's text, stamped with the repository and tag of pyproject.toml."""
+    project = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))
+    course = project["tool"]["course"]
+    template = (root / "tools" / "setup_cell.py").read_text("utf-8").strip()
+    stamp = f'REPOSITORY, TAG = "{course["repository"]}", "{course["tag"]}"'
+    return re.sub(r"^REPOSITORY, TAG = .*$", stamp, template, flags=re.MULTILINE)
+
+
+def normalise(notebook, *, gpu=False):
+    """A copy in the one form that is stored: see the laws in tools/laws.py.
+
+    `gpu` keeps the notebook's request for an accelerator on Colab.
+    """
+    notebook = copy.deepcopy(notebook)
+    accelerator = notebook.metadata.get("accelerator") if gpu else None
+    notebook.nbformat, notebook.nbformat_minor = 4, 5
+    notebook.metadata = nbformat.from_dict({"kernelspec": KERNELSPEC})
+    if accelerator:
+        notebook.metadata["accelerator"] = accelerator
+    notebook.cells = [cell for cell in notebook.cells if cell.source.strip()]
+    count = 0
+    for cell in notebook.cells:
+        tags = cell.metadata.get("tags", [])
+        cell.metadata = nbformat.from_dict({"tags": tags} if tags else {})
+        lines = cell.source.strip("\n").splitlines()
+        cell.source = "\n".join(line.rstrip() for line in lines)
+        if cell.cell_type == "code":
+            count += 1
+            cell.execution_count = count
+            cell.outputs = [*_normal_outputs(cell)]
+    name_cells(notebook)
+    return notebook
+
+
+def _normal_outputs(cell):
+    """The cell's outputs: streams merged, without metadata and notes in PNGs."""
+    before = None
+    for output in cell.outputs:
+        if output.output_type == "stream":
+            if before is not None and before.get("name") == output.name:
+                before.text += output.text
+                continue
+        elif output.output_type in ("display_data", "execute_result"):
+            output.metadata = {}
+            if "image/png" in output.data:
+                output.data["image/png"] = bare_png(output.data["image/png"])
+            if output.output_type == "execute_result":
+                output.execution_count = cell.execution_count
+        before = output
+        yield output
+
+
+def bare_png(encoded):
+    """A base64 PNG in 256 colours, a third of the size, without notes and dates."""
+    png = base64.b64decode(encoded)
+    image = Image.open(io.BytesIO(png))
+    if image.mode != "P":  # a second time would choose other colours
+        small, no_dither = io.BytesIO(), Image.Dither.NONE
+        image = image.convert("RGB").quantize(256, dither=no_dither)
+        image.save(small, "PNG", optimize=True)
+        png = small.getvalue()
+    kept, start = [png[:8]], 8
+    while start < len(png):
+        (length,) = struct.unpack(">I", png[start : start + 4])
+        end = start + 12 + length
+        if png[start + 4 : start + 8] not in (b"tEXt", b"iTXt", b"zTXt", b"tIME"):
+            kept.append(png[start:end])
+        start = end
+    return base64.b64encode(b"".join(kept)).decode("ascii")
+
+
+def name_cells(notebook):
+    """Give each cell without a readable id one: from its tag, definition or heading."""
+    taken = {cell.id for cell in notebook.cells if laws.is_readable_id(cell.id)}
+    seen, heading, exercise = set(), "cell", ""
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown" and (title := laws.headings(cell.source)):
+            heading = _slug(title[0])
+            number = re.match(r"exercise-\d\d-\d+", heading)
+            exercise = number.group() if number else exercise
+        if not laws.is_readable_id(cell.id) or cell.id in seen:
+            base = _base_of_id(cell, heading, exercise)
+            names = [base, *(f"{base}-{number}" for number in range(2, 999))]
+            cell.id = next(name for name in names if name not in taken | seen)
+        seen.add(cell.id)
+
+
+def _base_of_id(cell, heading, exercise):
+    tags = cell.metadata.get("tags", [])
+    if cell.cell_type == "markdown":
+        return heading if laws.headings(cell.source) else f"{heading}-text"
+    if tags and tags[0] in ("exercise", "check") and exercise:
+        return f"{exercise}-{'stub' if tags[0] == 'exercise' else 'check'}"
+    if tags and tags[0] in ("setup", "map"):
+        return tags[0]
+    defined = re.search(r"^(?:def|class) (\w+)", cell.source, re.MULTILINE)
+    return f"define-{_slug(defined.group(1))}" if defined else f"{heading}-code"
+
+
+def _slug(text):
+    """The first words of `text` as an id: lower-case ASCII letters and digits."""
+    words = re.findall(r"[a-z0-9]+", text.lower())
+    while words and not words[0][0].isalpha():
+        words.pop(0)  # an id starts with a letter, a title often with a number
+    slug = ""
+    for word in words:
+        if len(slug) + len(word) > 40:
+            break
+        slug += f"-{word}" if slug else word
+    return slug or "cell"
+
+
+def read(path):
+    """The notebook at `path`."""
+    return nbformat.read(path, as_version=4)
+
+
+def write(notebook, path):
+    """Store atomically, as nbformat does: sorted keys, a newline at the end."""
+    nbformat.validate(notebook)
+    text = nbformat.writes(notebook).rstrip("\n") + "\n"
+    if path.exists() and path.read_text("utf-8") == text:
+        return False
+    temporary = path.with_suffix(".partial")
+    temporary.write_text(text, "utf-8", newline="\n")
+    os.replace(temporary, path)
+    return True
+
+
+def execute(notebook, folder):
+    """Run all cells in a fresh kernel of this Python, with `folder` as its directory.
+
+    Raises NotebookError with the cell and its traceback when a cell fails.
+    """
+    from nbclient import NotebookClient
+    from nbclient.exceptions import CellExecutionError, DeadKernelError
+    from nbval.kernel import CURRENT_ENV_KERNEL_NAME, NbvalKernelspecManager
+
+    environment = dict(os.environ)
+    make_reproducible(environment)
+    client = NotebookClient(
+        notebook,
+        kernel_name=CURRENT_ENV_KERNEL_NAME,
+        timeout=None,
+        record_timing=False,
+        store_widget_state=False,
+        resources={"metadata": {"path": str(folder)}},
+    )
+    client.create_kernel_manager().kernel_spec_manager = NbvalKernelspecManager()
+    try:
+        # The kernel's own log is no output of the notebook.
+        client.execute(env=environment, stderr=subprocess.DEVNULL)
+    except (CellExecutionError, DeadKernelError) as error:
+        raise NotebookError(_where(notebook, error)) from None
+
+
+def _where(notebook, error):
+    failed = [
+        cell.id
+        for cell in notebook.cells
+        if any(o.output_type == "error" for o in cell.get("outputs", []))
+    ]
+    return f"cell {failed[0] if failed else '(unknown)'} failed:\n{error}"
+
+
+def sanitised(text):
+    """`text` as nbval compares it: with tests/nbval_sanitize.cfg applied."""
+    from nbval.plugin import get_sanitize_patterns
+
+    for regex, replacement in get_sanitize_patterns(SANITIZE.read_text("ascii")):
+        text = re.sub(regex, replacement, text)
+    return text
+
+
+def keep_digits(notebook, stored):
+    """Put the stored digits after "≈" back where nothing else of the text changed."""
+    before = {cell.id: cell for cell in stored.cells if cell.cell_type == "code"}
+    for cell in notebook.cells:
+        old = before.get(cell.id)
+        if cell.cell_type != "code" or old is None or old.source != cell.source:
+            continue
+        for output, was in zip(cell.outputs, old.outputs, strict=False):
+            new_text, old_text = laws.text_of(output), laws.text_of(was)
+            if new_text != old_text and sanitised(new_text) == sanitised(old_text):
+                laws.set_text(output, old_text)
+
+
+def run(path, *, fresh=False):
+    """Execute the notebook at `path`, normalise it and store it in place.
+
+    Returns whether the file changed. Raises NotebookError, leaving the file as it was,
+    when a cell fails, leaves an output that may not be stored, or shows a definition
+    that differs from helpers/.
+    """
+    stored = read(path)
+    notebook = normalise(stored, gpu=path.name.startswith("13"))
+    for cell in notebook.cells:
+        if "setup" in cell.metadata.get("tags", []):
+            cell.source = setup_cell()
+    _demand_one_text(notebook)
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs = []
+    execute(notebook, path.parent)
+    notebook = normalise(notebook, gpu=path.name.startswith("13"))
+    if faults := [*laws.output_faults(notebook)]:
+        raise NotebookError("\n".join(faults))
+    if not fresh:
+        keep_digits(notebook, stored)
+    for name, (lesson, cell_id) in PICTURES.items():
+        if path.name == lesson and path.parent.name != "solutions":
+            path.with_name(name).write_bytes(picture(notebook, cell_id))
+    return write(notebook, path)
+
+
+def picture(notebook, cell_id):
+    """The PNG that the cell with this id stored."""
+    (cell,) = (cell for cell in notebook.cells if cell.id == cell_id)
+    (png,) = (o.data["image/png"] for o in cell.outputs if "data" in o)
+    return base64.b64decode(png)
+
+
+def _demand_one_text(notebook):
+    if not one_text.helper_cells(notebook):
+        return
+    kept = one_text.kept_definitions(one_text.modules())
+    broken = [fault for *_, fault in one_text.compare(notebook, kept) if fault]
+    if broken:
+        repair = "this differs from helpers/; repair: python -m tools.notebooks sync"
+        raise NotebookError("\n".join([*broken, repair]))
+
+
+def sync(path, *, check=False, from_notebook=False):
+    """Make the shown and the kept definitions agree; return whether they differed."""
+    notebook, texts = read(path), one_text.modules()
+    if from_notebook and not check:
+        changed = one_text.keep(notebook, texts)
+        for module, text in changed.items():
+            file = one_text.HELPERS.joinpath(*module.split(".")).with_suffix(".py")
+            file.write_text(text, "utf-8", newline="\n")
+        return bool(changed)
+    kept = one_text.kept_definitions(texts)
+    for cell, _, fault in one_text.compare(notebook, kept):
+        if fault:
+            print(f"{path.name}, cell {cell.id}:\n{fault}")
+    changed = one_text.show(notebook, texts)
+    if not check:
+        write(notebook, path)
+    return bool(changed)
+
+
+def peak_memory():
+    """The most memory, in GB, that one kernel so far has held; 0 where none tells."""
+    try:
+        import resource  # not on Windows
+    except ImportError:
+        return 0.0
+    most = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    return most / (2**30 if sys.platform == "darwin" else 2**20)
+
+
+def _parse(arguments):
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.notebooks",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    runner = commands.add_parser("run", help="execute, normalise and store in place")
+    runner.add_argument("--fresh", action="store_true", help="store new digits after ≈")
+    syncer = commands.add_parser("sync", help="one text, two places: repair it")
+    direction = syncer.add_mutually_exclusive_group()
+    direction.add_argument("--check", action="store_true", help="only say what differs")
+    direction.add_argument(
+        "--from-notebook", action="store_true", help="copy the cells into helpers/"
+    )
+    for command in (runner, syncer):
+        command.add_argument("paths", nargs="*", type=Path, metavar="path")
+    return parser.parse_args(arguments)
+
+
+def main(arguments=None):
+    """The command line; returns the exit status."""
+    options = _parse(arguments)
+    differed = False
+    for path in options.paths or all_notebooks():
+        start = time.perf_counter()
+        try:
+            if options.command == "run":
+                changed = run(path, fresh=options.fresh)
+            else:
+                changed = sync(
+                    path, check=options.check, from_notebook=options.from_notebook
+                )
+        except (NotebookError, ValueError, OSError) as error:
+            print(f"{path}: {error}", file=sys.stderr)
+            return 1
+        seconds = time.perf_counter() - start
+        state = "changed" if changed else "as it was"
+        memory = f", peak so far {peak_memory():.1f} GB" if peak_memory() else ""
+        print(f"{path.name}: {state} ({seconds:.0f} s{memory})", flush=True)
+        differed = differed or changed
+    return int(options.command == "sync" and options.check and differed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

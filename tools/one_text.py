@@ -1,0 +1,258 @@
+"""One text, two places: a component is shown in one lesson and kept in helpers/.
+
+The cell that shows it carries the tag `helpers` and holds complete definitions, of one
+module, character for character. The functions here find the two texts, compare them
+in both directions, and copy one over the other.
+"""
+
+import ast
+import difflib
+import re
+from collections import defaultdict
+from pathlib import Path
+
+from tools.reproducible import ROOT
+
+HELPERS = ROOT / "helpers"
+PENDING = ROOT / "tests" / "pending_components.txt"
+
+# The modules whose public definitions no lesson has to show, and why.
+NOT_SHOWN = {
+    "__init__": "holds nothing",
+    "plots": "drawing is not what the lessons teach",
+    "checks": "the exercises' checks would give the answers away",
+    "runtime": "the machine and its oddities",
+    "checkpoints": "files that are never half written",
+    "corpus": "lesson 10 shows its sentences, not its grammar",
+    "lexicon": "the words of the corpus",
+    "multi30k": "downloading and unpacking",
+    "translator": "the command line",
+    "evaluation": "a thin layer over sacrebleu",
+    "readings": "lesson 16 reads them as they stand",
+}
+
+
+def definitions(text):
+    """The top-level definitions of a module or cell: {name: its text}, in order.
+
+    A definition is a function, a class or a constant, with its decorators and the
+    comment lines directly above it.
+    """
+    lines = text.splitlines()
+    found = {}
+    for node in ast.parse(text).body:
+        name = _name(node)
+        if name is None:
+            continue
+        decorators = getattr(node, "decorator_list", [])
+        start = min(part.lineno for part in [node, *decorators]) - 1
+        while start > 0 and lines[start - 1].startswith("#"):
+            start -= 1
+        found[name] = "\n".join(lines[start : node.end_lineno])
+    return found
+
+
+def _name(node):
+    """The name that a top-level statement defines, or None."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return node.name
+    targets = getattr(node, "targets", [getattr(node, "target", None)])
+    if isinstance(node, ast.Assign | ast.AnnAssign):
+        if len(targets) == 1 and isinstance(targets[0], ast.Name):
+            return targets[0].id
+        if isinstance(targets[0], ast.Tuple):  # PAD, UNK, BOS, EOS = 0, 1, 2, 3
+            return ", ".join(ast.unparse(name) for name in targets[0].elts)
+    return None
+
+
+def join_definitions(texts):
+    """Definitions one below the other, as ruff format separates them."""
+    parts = []
+    for before, text in zip([None, *texts], texts, strict=False):
+        if before is not None:
+            both_constants = not (_is_block(before) or _is_block(text))
+            parts.append("\n" if both_constants else "\n\n\n")
+        parts.append(text)
+    return "".join(parts)
+
+
+def _is_block(text):
+    return isinstance(
+        ast.parse(text).body[0], ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+    )
+
+
+def modules(folder=HELPERS):
+    """{module name: its text} of the modules in `folder`, readings included."""
+    paths = {
+        ".".join(path.relative_to(folder).with_suffix("").parts): path
+        for path in sorted(folder.rglob("*.py"))
+    }
+    return {module: path.read_text("utf-8") for module, path in paths.items()}
+
+
+def kept_definitions(texts):
+    """{module: {name: its text}}; ValueError names a module that is not Python."""
+    kept = {}
+    for module, text in texts.items():
+        try:
+            kept[module] = definitions(text)
+        except SyntaxError as error:
+            raise ValueError(f"helpers/{module}.py is not Python: {error}") from None
+    return kept
+
+
+def owner(names, kept):
+    """The one module among `kept` ({module: {name: text}}) that defines all `names`.
+
+    Raises ValueError when no module does, or several do.
+    """
+    owners = [name for name, found in kept.items() if set(names) <= set(found)]
+    if len(owners) == 1:
+        return owners[0]
+    listed = ", ".join(names)
+    if owners:
+        raise ValueError(f"{listed}: defined in several modules: {', '.join(owners)}")
+    near = sorted(name for name, found in kept.items() if set(names) & set(found))
+    raise ValueError(
+        f"{listed}: no module of helpers/ defines all of these"
+        + (f" ({', '.join(near)} has some; one cell shows one module)" if near else "")
+    )
+
+
+def helper_cells(notebook):
+    """The cells that show kept definitions."""
+    return [
+        cell
+        for cell in notebook.cells
+        if cell.cell_type == "code" and "helpers" in cell.metadata.get("tags", [])
+    ]
+
+
+def compare(notebook, kept):
+    """What differs between a notebook's tagged cells and the modules.
+
+    Args: a notebook and {module: {name: text}}. Yields (cell, module or None, fault):
+    the fault is a sentence or a unified diff, and None where the texts agree.
+    """
+    for cell in helper_cells(notebook):
+        try:
+            shown = definitions(cell.source)
+            strangers = [n for n in ast.parse(cell.source).body if _name(n) is None]
+            if strangers or not shown:
+                raise ValueError("a cell tagged helpers holds definitions only")
+            module = owner(list(shown), kept)
+        except (ValueError, SyntaxError) as error:
+            yield cell, None, str(error)
+            continue
+        text = join_definitions([kept[module][name] for name in shown])
+        yield cell, module, None if text == cell.source else _diff(text, cell, module)
+
+
+def _diff(text, cell, module):
+    lines = difflib.unified_diff(
+        text.splitlines(),
+        cell.source.splitlines(),
+        f"helpers/{module.replace('.', '/')}.py",
+        f"cell {cell.id}",
+        lineterm="",
+    )
+    return "\n".join(lines) or "the texts differ in the ends of lines only"
+
+
+def faults(notebooks, texts, pending):
+    """Every breach of the rule, as sentences; empty when it holds.
+
+    Args: {lesson name: notebook}, {module: text}, {"module.name": lesson number}.
+    """
+    kept = kept_definitions(texts)
+    shown_in = defaultdict(list)
+    for lesson, notebook in notebooks.items():
+        for cell, module, fault in compare(notebook, kept):
+            if fault:
+                yield f"{lesson}, cell {cell.id}:\n{fault}"
+            if module:
+                for name in definitions(cell.source):
+                    shown_in[f"{module}.{name}"].append(lesson)
+    yield from _ownership_faults(kept, texts, shown_in, pending)
+
+
+def _ownership_faults(kept, texts, shown_in, pending):
+    for component, lessons in shown_in.items():
+        module = component.rpartition(".")[0]
+        if len(lessons) > 1:
+            yield f"{component} is shown more than once: {', '.join(lessons)}"
+        if lessons[0][:2] not in lessons_named(texts[module]):
+            yield (
+                f"helpers.{module}: its docstring does not name lesson "
+                f'{lessons[0][:2]}, which shows {component} (write "Lesson NN")'
+            )
+    public = public_components(kept)
+    for component in public:
+        if component not in shown_in and component not in pending:
+            yield (
+                f"{component} is kept but shown in no lesson: show it in a cell tagged "
+                f"helpers, or add '{component} NN' to tests/{PENDING.name}"
+            )
+    for component in pending:
+        if component in shown_in:
+            yield f"{component} is shown now: take it out of tests/{PENDING.name}"
+        elif component not in public:
+            yield f"{component} in tests/{PENDING.name} does not exist in helpers/"
+
+
+def public_components(kept):
+    """Names "module.component" of the public functions and classes to be shown."""
+    return [
+        f"{module}.{name}"
+        for module, found in kept.items()
+        if module.partition(".")[0] not in NOT_SHOWN
+        for name, text in found.items()
+        if not name.startswith("_") and _is_block(text)
+    ]
+
+
+def lessons_named(text):
+    """The lesson numbers in a module's docstring: {"02", "04"} for "Lessons 02, 04"."""
+    docstring = ast.get_docstring(ast.parse(text)) or ""
+    return {
+        number
+        for group in re.findall(r"[Ll]essons?((?:,? (?:and )?\d\d)+)\b", docstring)
+        for number in re.findall(r"\d\d", group)
+    }
+
+
+def read_pending(path=PENDING):
+    """{component: lesson number}, from lines "module.component NN" and comments (#)."""
+    lines = Path(path).read_text("utf-8").splitlines()
+    return dict(words for line in lines if (words := line.split("#")[0].split()))
+
+
+def show(notebook, texts):
+    """Copy the modules' text into the tagged cells; return the ids of changed cells."""
+    kept = kept_definitions(texts)
+    changed = []
+    for cell, module, fault in compare(notebook, kept):
+        if fault and module is None:
+            raise ValueError(f"cell {cell.id}: {fault}")
+        if fault:
+            names = definitions(cell.source)
+            cell.source = join_definitions([kept[module][name] for name in names])
+            changed.append(cell.id)
+    return changed
+
+
+def keep(notebook, texts):
+    """Copy the tagged cells' definitions into the modules; return what changed.
+
+    Args: a notebook and {module: text}. Returns {module: new text}.
+    """
+    kept = kept_definitions(texts)
+    changed = {}
+    for cell, module, fault in compare(notebook, kept):
+        if fault and module is None:
+            raise ValueError(f"cell {cell.id}: {fault}")
+        for name, text in definitions(cell.source).items() if fault else ():
+            before = changed.get(module, texts[module])
+            changed[module] = before.replace(kept[module][name], text, 1)
+    return changed

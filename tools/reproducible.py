@@ -1,0 +1,56 @@
+"""The environment in which notebooks are executed, stored and compared.
+
+Stored outputs were made under it, so it is forced and not merely offered: a value
+left in somebody's shell would change the numbers that are compared. It must be set
+before torch is imported; conftest.py and `python -m tools.notebooks run` do that, and
+the kernels inherit it.
+"""
+
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+CACHE = ROOT / ".cache"
+
+# What fixes the arithmetic: AVX2 is what every x86 machine of the last ten years has,
+# and where it was tried it cost no speed. Elsewhere these have no effect.
+MATH_PATH = {
+    "MKL_CBWR": "AVX2",
+    "ONEDNN_MAX_CPU_ISA": "AVX2",
+    "ATEN_CPU_CAPABILITY": "avx2",
+}
+
+REPRODUCIBLE_ENVIRONMENT = MATH_PATH | {
+    # Sums are split by thread, so their number is part of the result.
+    "OMP_NUM_THREADS": "2",
+    "MKL_NUM_THREADS": "2",
+    # A thread that waits gives its core away soon. By default it holds it for long, and
+    # a second process on the same cores, another kernel say, slows both down manyfold;
+    # alone on the machine it costs nothing that could be measured.
+    "GOMP_SPINCOUNT": "3000",
+    # The order of sets of strings.
+    "PYTHONHASHSEED": "0",
+    # A GPU computes other digits; the lessons' stored numbers are a CPU's.
+    "CUDA_VISIBLE_DEVICES": "-1",
+    # Progress bars are for people: what they print depends on the clock.
+    "TQDM_DISABLE": "1",
+    # Figures go into the notebook, and nobody's start-up files run in the kernel.
+    "MPLBACKEND": "module://matplotlib_inline.backend_inline",
+    "IPYTHONDIR": str(CACHE / "ipython"),
+}
+
+# With this variable set to "own", the machine's own math path is left alone.
+MATH_SWITCH = "COURSE_MATH"
+
+
+def make_reproducible(environ):
+    """Put REPRODUCIBLE_ENVIRONMENT into `environ`, a mapping such as os.environ.
+
+    With COURSE_MATH=own in it, MATH_PATH is taken out instead: that is how the tests
+    ask whether stored outputs hold on the machine's own math path too.
+    """
+    environ.update(REPRODUCIBLE_ENVIRONMENT)
+    CACHE.mkdir(exist_ok=True)  # IPython warns where it may not make its folder
+    if environ.get(MATH_SWITCH) == "own":
+        for name in MATH_PATH:
+            del environ[name]
