@@ -1,0 +1,339 @@
+"""A model with its vocabularies, and the command line that trains and uses one.
+
+    python -m helpers.translator train --corpus toy --output runs/toy
+    python -m helpers.translator train --corpus multi30k --source de --target en \\
+        --minutes 10 --output runs/de-en
+    python -m helpers.translator translate --model runs/de-en "Ein Hund läuft."
+"""
+
+import argparse
+import json
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import safetensors
+import torch
+from safetensors.torch import load_model, save_model
+from torch import Tensor
+
+from helpers.batching import IdPair
+from helpers.checkpoints import (
+    CheckpointError,
+    resume_run,
+    save_run,
+    write_atomically,
+)
+from helpers.corpus import toy_corpus
+from helpers.decoding import beam_search, greedy_decode
+from helpers.evaluation import bleu, bleu_signature, exact_match, translate_ids
+from helpers.multi30k import ParallelText, TextPair, load_multi30k
+from helpers.runtime import best_device, device_name
+from helpers.text import SubwordTokenizer, Vocabulary
+from helpers.training import EpochReport, Trainer, TrainingConfig
+from helpers.transformer import Transformer, TransformerConfig
+
+Text = Vocabulary | SubwordTokenizer
+MODEL_FILE, RUN_FILE = "translator.safetensors", "run.pt"
+TEXT_KINDS = {kind.__name__: kind for kind in (Vocabulary, SubwordTokenizer)}
+
+
+@dataclass
+class Translator:
+    """A Transformer and what turns text into its ids and back."""
+
+    model: Transformer
+    source_text: Text
+    target_text: Text
+
+    def translate(
+        self,
+        sentences: Sequence[str],
+        *,
+        decode: Callable[..., Tensor] = greedy_decode,
+        max_length: int = 100,
+    ) -> list[str]:
+        """Translate sentences; UnknownWordError if a Vocabulary lacks a word."""
+        if isinstance(sentences, str):
+            raise TypeError("translate takes a list of sentences; put this one in [ ]")
+        sources = [self.source_text.encode(sentence) for sentence in sentences]
+        outputs = translate_ids(
+            self.model, sources, decode=decode, max_length=max_length
+        )
+        return [self.target_text.decode(ids) for ids in outputs]
+
+    def encode_pairs(self, pairs: Sequence[TextPair]) -> list[IdPair]:
+        """Text pairs -> pairs of ids, for batching."""
+        encode_source, encode_target = self.source_text.encode, self.target_text.encode
+        return [
+            (encode_source(source), encode_target(target)) for source, target in pairs
+        ]
+
+    def save(self, path: str | Path) -> None:
+        """Write weights, configuration and vocabularies into one safetensors file."""
+        metadata = {"config": json.dumps(asdict(self.model.config))}
+        for side, text in (("source", self.source_text), ("target", self.target_text)):
+            metadata[f"{side}_kind"] = type(text).__name__
+            metadata[f"{side}_text"] = text.to_json()
+        write_atomically(
+            path, lambda part: save_model(self.model, str(part), metadata=metadata)
+        )
+
+    @classmethod
+    def load(cls, path: str | Path, *, device: str | torch.device = "cpu"):
+        """Read what `save` wrote; CheckpointError if the file is missing or damaged."""
+        if not Path(path).exists():
+            raise CheckpointError(f"there is no saved translator at {path}")
+        try:
+            with safetensors.safe_open(path, framework="pt") as file:
+                metadata = file.metadata() or {}
+            model = Transformer(TransformerConfig(**json.loads(metadata["config"])))
+            load_model(model, str(path), device="cpu")
+        except KeyError as error:
+            raise CheckpointError(
+                f"{path} is no saved translator: no {error}"
+            ) from None
+        except TypeError as error:  # a configuration with other fields
+            raise CheckpointError(f"{path} is of another version: {error}") from None
+        except (safetensors.SafetensorError, RuntimeError) as error:
+            raise CheckpointError(
+                f"{path} is damaged or cut short, or of another configuration: {error}"
+            ) from error
+        texts = [
+            TEXT_KINDS[metadata[f"{side}_kind"]].from_json(metadata[f"{side}_text"])
+            for side in ("source", "target")
+        ]
+        return cls(model.to(device), *texts)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What to train on a corpus, found by experiment on two CPU cores."""
+
+    model: dict
+    training: TrainingConfig
+    subwords: int | None = None  # None: whole words, a vocabulary for each side
+
+
+RECIPES = {
+    "toy": Recipe(
+        model={
+            "d_model": 64,
+            "n_heads": 4,
+            "d_ff": 128,
+            "n_layers": 2,
+            "dropout": 0.0,
+            "max_length": 128,
+        },
+        training=TrainingConfig(epochs=8, peak_rate=4e-3),
+    ),
+    "multi30k": Recipe(
+        model={"d_model": 128, "n_heads": 4, "d_ff": 256, "n_layers": 3},
+        training=TrainingConfig(minutes=10, peak_rate=4e-3, warmup=0.05),
+        subwords=4_000,
+    ),
+}
+
+
+def with_seed(recipe: Recipe, seed: int, **budget) -> Recipe:
+    """The recipe with another seed, and with another budget if one is given."""
+    return replace(recipe, training=replace(recipe.training, seed=seed, **budget))
+
+
+def load_text(
+    name: str, folder: str | None = None, source: str = "de", target: str = "en"
+) -> ParallelText:
+    """The sentence pairs of a corpus by its name; the last three are Multi30k's."""
+    if name == "multi30k":
+        return load_multi30k(folder, source=source, target=target)
+    corpus = toy_corpus()
+    splits = (corpus.train, corpus.validation, corpus.test)
+    return ParallelText(*([(p.source, p.target) for p in split] for split in splits))
+
+
+def learn_texts(recipe: Recipe, text: ParallelText) -> tuple[Text, Text]:
+    """The two sides' vocabularies, learnt from the training split."""
+    sources, targets = zip(*text.train, strict=True)
+    if recipe.subwords:
+        both = (*sources, *targets)
+        joint = SubwordTokenizer.train(both, vocab_size=recipe.subwords)
+        return joint, joint
+    french = Vocabulary.from_texts(targets, space_before="?")
+    return Vocabulary.from_texts(sources), french
+
+
+def build(recipe: Recipe, text: ParallelText) -> Translator:
+    """An untrained translator for a corpus, the same for the same seed."""
+    torch.manual_seed(recipe.training.seed)
+    source_text, target_text = learn_texts(recipe, text)
+    config = TransformerConfig(
+        source_vocab=len(source_text),
+        target_vocab=len(target_text),
+        norm_first=True,
+        share_embeddings=source_text is target_text,
+        **recipe.model,
+    )
+    return Translator(Transformer(config), source_text, target_text)
+
+
+def train(arguments: argparse.Namespace) -> None:
+    """Train, or go on training, into a folder; then score the test split."""
+    budget = {}
+    if arguments.minutes is not None or arguments.epochs is not None:
+        budget = {"minutes": arguments.minutes, "epochs": arguments.epochs}
+    recipe = with_seed(RECIPES[arguments.corpus], arguments.seed, **budget)
+    text = load_text(
+        arguments.corpus, arguments.data, arguments.source, arguments.target
+    )
+    translator = build(recipe, text)
+    translator.model.to(best_device())
+    trainer = Trainer(
+        translator.model,
+        translator.encode_pairs(text.train),
+        translator.encode_pairs(text.validation),
+        recipe.training,
+    )
+    direction = f" {arguments.source}-{arguments.target}"
+    settings = {
+        "corpus": arguments.corpus + direction * (arguments.corpus == "multi30k"),
+        **asdict(translator.model.config),
+        **asdict(recipe.training),
+    }
+    describe(translator, text)
+    run = Path(arguments.output) / RUN_FILE
+    if run.exists():
+        resume_run(run, trainer, settings)
+        print(f"going on with {run} at step {trainer.step}")
+    with stopping_at_interrupt(trainer):
+        for report in trainer.run():
+            print(format_report(report), flush=True)
+            save_run(run, trainer, settings)
+    save_run(run, trainer, settings)
+    translator.save(Path(arguments.output) / MODEL_FILE)
+    if trainer.finished:
+        score(translator, text.test, chosen_beam(arguments))
+        print(f"saved in {arguments.output}")
+    else:
+        print(
+            f"stopped after step {trainer.step}, saved in {arguments.output}; "
+            "the same command goes on from here"
+        )
+
+
+@contextmanager
+def stopping_at_interrupt(trainer: Trainer) -> Iterator[None]:
+    """Let Ctrl-C end the run between two steps; a second Ctrl-C ends it at once."""
+
+    def stop(number: int, frame: object) -> None:
+        trainer.stop_requested = True
+        signal.signal(signal.SIGINT, before)
+
+    before = signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def describe(translator: Translator, text: ParallelText) -> None:
+    parameters = sum(p.numel() for p in translator.model.parameters())
+    config = translator.model.config
+    print(
+        f"{len(text.train)} training, {len(text.validation)} validation, "
+        f"{len(text.test)} test pairs · vocabulary {config.source_vocab} and "
+        f"{config.target_vocab} · {parameters:,} parameters · "
+        f"{device_name(best_device())}",
+        flush=True,
+    )
+
+
+def format_report(report: EpochReport) -> str:
+    return (
+        f"epoch {report.epoch} · step {report.step} · {report.seconds:.0f} s · "
+        f"training loss {report.train_loss:.3f} · "
+        f"validation loss {report.validation_loss:.3f}"
+    )
+
+
+def chosen_beam(arguments: argparse.Namespace) -> Callable[..., Tensor]:
+    """Beam search with the options of the command line."""
+    return partial(
+        beam_search,
+        beam_size=arguments.beam,
+        length_penalty=arguments.length_penalty,
+    )
+
+
+def score(
+    translator: Translator, pairs: Sequence[TextPair], beam: Callable[..., Tensor]
+) -> None:
+    """Print exact match and BLEU of greedy and beam search on sentence pairs."""
+    sources, references = zip(*pairs, strict=True)
+    size = beam.keywords["beam_size"]
+    for name, decode in (("greedy", greedy_decode), (f"beam {size}", beam)):
+        hypotheses = translator.translate(sources, decode=decode)
+        print(
+            f"test, {name}: BLEU {bleu(hypotheses, references):.2f} · "
+            f"exact match {100 * exact_match(hypotheses, references):.1f} %",
+            flush=True,
+        )
+    print(f"BLEU is sacreBLEU's, {bleu_signature()}")
+
+
+def translate(arguments: argparse.Namespace) -> None:
+    """Print the translation of each sentence given, or of each line of input."""
+    path = Path(arguments.model)
+    path = path / MODEL_FILE if path.is_dir() else path
+    translator = Translator.load(path, device=best_device())
+    decode = chosen_beam(arguments)
+    for sentence in arguments.sentences or map(str.strip, sys.stdin):
+        print(*translator.translate([sentence], decode=decode), flush=True)
+
+
+def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m helpers.translator",
+        description="Train a Transformer to translate, and translate with it.",
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    learn = commands.add_parser("train", help=train.__doc__)
+    learn.set_defaults(run=train)
+    learn.add_argument("--corpus", choices=RECIPES, default="toy")
+    learn.add_argument("--data", help="Multi30k's folder (or set COURSE_DATA)")
+    learn.add_argument("--source", default="de", help="Multi30k: source language")
+    learn.add_argument("--target", default="en", help="Multi30k: target language")
+    budget = learn.add_mutually_exclusive_group()
+    budget.add_argument("--minutes", type=float, help="train for so long")
+    budget.add_argument("--epochs", type=int, help="train for so many epochs")
+    learn.add_argument("--seed", type=int, default=0)
+    learn.add_argument("--output", required=True, help="folder for model and run")
+    use = commands.add_parser("translate", help=translate.__doc__)
+    use.set_defaults(run=translate)
+    use.add_argument("--model", required=True, help="folder that train wrote")
+    use.add_argument("sentences", nargs="*", help="without any, lines of input")
+    for command in (learn, use):
+        command.add_argument("--beam", type=int, default=5, help="beam size")
+        # The value that Multi30k's validation split prefers; the paper has 0.6.
+        command.add_argument(
+            "--length-penalty", type=float, default=1.5, help="of beam search"
+        )
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line; errors in what the user gave are one line, exit status 2."""
+    chosen = parse(arguments)
+    try:
+        chosen.run(chosen)
+    except (ValueError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,242 @@
+"""Saving, loading, and the command line from training to translation."""
+
+import re
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import pytest
+import torch
+from samples import SIZES
+
+from helpers.checkpoints import CheckpointError, write_atomically
+from helpers.text import UnknownWordError, Vocabulary
+from helpers.transformer import Transformer, TransformerConfig
+from helpers.translator import MODEL_FILE, RUN_FILE, Translator, main
+
+ENGLISH = ["a dog runs.", "the cat sees a dog.", "the cat runs."]
+LONG = {**SIZES, "max_length": 100}  # as far as translate decodes
+FRENCH = ["un chien court.", "le chat voit un chien.", "est-ce que le chat court ?"]
+
+
+@pytest.fixture
+def translator():
+    torch.manual_seed(0)
+    texts = Vocabulary.from_texts(ENGLISH), Vocabulary.from_texts(FRENCH)
+    config = TransformerConfig(*map(len, texts), share_embeddings=False, **LONG)
+    return Translator(Transformer(config), *texts)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A tiny Multi30k: German sentences of a word order like the English."""
+    path = tmp_path_factory.mktemp("multi30k")
+    nouns = {"Hund": "dog", "Mann": "man", "Vogel": "bird", "Tisch": "table"}
+    verbs = {"läuft": "runs", "schläft": "sleeps", "steht": "stands"}
+    pairs = [
+        (f"Ein {german} {verb}.", f"A {noun} {english}.")
+        for german, noun in nouns.items()
+        for verb, english in verbs.items()
+    ]
+    for name, repeats in {"train": 50, "val": 1, "test_2016_flickr": 1}.items():
+        for i, language in enumerate(("de", "en")):
+            lines = [pair[i] for pair in pairs] * repeats
+            (path / f"{name}.{language}").write_text("\n".join(lines) + "\n")
+    return path
+
+
+# --- One file for model and vocabularies ----------------------------------------------
+
+
+def test_a_saved_translator_translates_alike(translator, tmp_path):
+    path = tmp_path / "new folder" / MODEL_FILE
+    translator.save(path)
+    again = Translator.load(path)
+    assert again.translate(ENGLISH) == translator.translate(ENGLISH)
+    assert again.model.config == translator.model.config
+    assert [p.name for p in path.parent.iterdir()] == [MODEL_FILE]
+
+
+def test_tied_weights_are_tied_again(tmp_path):
+    words = Vocabulary.from_texts(ENGLISH + FRENCH)
+    config = TransformerConfig(len(words), len(words), **LONG)
+    Translator(Transformer(config), words, words).save(tmp_path / MODEL_FILE)
+    model = Translator.load(tmp_path / MODEL_FILE).model
+    assert model.projection.weight is model.source_embedding.weight
+
+
+def test_translations_come_in_the_order_of_the_sentences(translator):
+    together = translator.translate(ENGLISH)
+    assert together == [translator.translate([one])[0] for one in ENGLISH]
+
+
+def test_an_unknown_word_says_what_is_near(translator):
+    with pytest.raises(UnknownWordError, match=r"“dogg” .*near it: dog"):
+        translator.translate(["a dogg runs."])
+
+
+def test_one_sentence_without_a_list(translator):
+    with pytest.raises(TypeError, match="list of sentences"):
+        translator.translate("a dog runs.")
+
+
+def test_no_saved_translator(tmp_path):
+    with pytest.raises(CheckpointError, match="there is no saved translator at"):
+        Translator.load(tmp_path / MODEL_FILE)
+
+
+@pytest.mark.parametrize("kept", [0, 5, 1000, -1])
+def test_a_saved_translator_cut_short(translator, tmp_path, kept):
+    path = tmp_path / MODEL_FILE
+    translator.save(path)
+    path.write_bytes(path.read_bytes()[:kept])
+    with pytest.raises(CheckpointError, match="damaged or cut short"):
+        Translator.load(path)
+
+
+def test_some_other_safetensors_file(tmp_path):
+    from safetensors.torch import save_file
+
+    save_file({"x": torch.zeros(2)}, tmp_path / MODEL_FILE)
+    with pytest.raises(CheckpointError, match="is no saved translator: no 'config'"):
+        Translator.load(tmp_path / MODEL_FILE)
+
+
+def test_a_translator_of_another_version(translator, tmp_path):
+    from safetensors.torch import save_file
+
+    config = '{"source_vocab": 5, "target_vocab": 5, "n_towers": 2}'
+    save_file({"x": torch.zeros(2)}, tmp_path / MODEL_FILE, {"config": config})
+    with pytest.raises(CheckpointError, match=r"of another version: .*n_towers"):
+        Translator.load(tmp_path / MODEL_FILE)
+
+
+def test_weights_of_another_configuration(translator, tmp_path):
+    path = tmp_path / MODEL_FILE
+    translator.model.config = replace(translator.model.config, d_ff=96)
+    translator.save(path)
+    with pytest.raises(CheckpointError, match=r"another configuration: (.|\n)*size"):
+        Translator.load(path)
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path):
+    path = tmp_path / "file"
+    path.write_text("old")
+
+    def fail(part):
+        part.write_text("half")
+        raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        write_atomically(path, fail)
+    assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
+
+
+# --- The command line -----------------------------------------------------------------
+
+
+def command(folder, output, *more):
+    data = ("--corpus", "multi30k", "--data", str(folder))
+    return ["train", *data, "--output", str(output), *map(str, more)]
+
+
+def losses(text):
+    """The numbers of the epoch lines without the times."""
+    return re.findall(r"(epoch \d+ · step \d+) · .* s · (training .*)", text)
+
+
+def test_train_score_and_translate(folder, tmp_path, capsys):
+    assert main(command(folder, tmp_path, "--epochs", 12)) == 0
+    output = capsys.readouterr().out
+    assert len(losses(output)) == 12
+    final = float(losses(output)[-1][1].split()[-1])
+    assert final < 0.1
+    assert re.search(r"test, greedy: BLEU 100.00 · exact match 100.0 %", output)
+    assert "test, beam 5: BLEU 100.00" in output
+    assert "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:" in output
+    for name in (tmp_path, tmp_path / MODEL_FILE):
+        model = ["translate", "--model", str(name)]
+        assert main([*model, "Ein Hund läuft.", "Ein Mann steht."]) == 0
+        assert capsys.readouterr().out == "A dog runs.\nA man stands.\n"
+
+
+def test_ctrl_c_leaves_a_checkpoint_that_resumes_to_the_same_numbers(
+    folder, tmp_path, capsys
+):
+    options = ("--epochs", 3)
+    assert main(command(folder, tmp_path / "straight", *options)) == 0
+    expected = losses(capsys.readouterr().out)
+
+    arguments = command(folder, tmp_path / "stopped", "--epochs", 3)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "helpers.translator", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    process.stdout.readline()  # the description; the run begins
+    first = process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    rest, errors = process.communicate(timeout=120)
+    assert process.returncode == 0, errors
+    assert "the same command goes on from here" in rest
+    translated = main(["translate", "--model", str(tmp_path / "stopped"), "Ein Hund."])
+    assert translated == 0
+    capsys.readouterr()
+
+    assert main(arguments) == 0
+    resumed = capsys.readouterr().out
+    assert f"going on with {tmp_path / 'stopped' / RUN_FILE} at step" in resumed
+    assert losses(first + rest + resumed) == expected
+
+
+def test_a_finished_run_is_only_scored_again(folder, tmp_path, capsys):
+    arguments = command(folder, tmp_path, "--epochs", 1)
+    assert main(arguments) == 0 and main(arguments) == 0
+    output = capsys.readouterr().out
+    assert len(losses(output)) == 1 and output.count("test, greedy") == 2
+
+
+def test_minutes_are_kept(folder, tmp_path, capsys):
+    start = time.perf_counter()
+    assert main(command(folder, tmp_path, "--minutes", 0.03)) == 0
+    assert time.perf_counter() - start < 20
+    assert "saved in" in capsys.readouterr().out
+
+
+def test_a_run_with_other_settings(folder, tmp_path, capsys):
+    assert main(command(folder, tmp_path, "--epochs", 1)) == 0
+    assert main(command(folder, tmp_path, "--epochs", 1, "--seed", 1)) == 2
+    error = capsys.readouterr().err
+    assert "holds a run with other settings: seed is 1, was 0" in error
+
+
+def test_a_run_cut_short(folder, tmp_path, capsys):
+    assert main(command(folder, tmp_path, "--epochs", 1)) == 0
+    run = tmp_path / RUN_FILE
+    run.write_bytes(run.read_bytes()[:-2000])
+    assert main(command(folder, tmp_path, "--epochs", 1)) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: ") and "run.pt is damaged or cut short" in error
+
+
+def test_errors_are_one_line(tmp_path, capsys):
+    assert main(command(tmp_path / "nowhere", tmp_path, "--epochs", 1)) == 2
+    assert main(["translate", "--model", str(tmp_path), "Ein Hund."]) == 2
+    first, second = capsys.readouterr().err.splitlines()
+    assert re.fullmatch(r"error: the data folder .*nowhere does not exist", first)
+    assert re.fullmatch(r"error: there is no saved translator at .*", second)
+
+
+def test_translate_reads_lines_of_input(folder, tmp_path):
+    assert main(command(folder, tmp_path, "--epochs", 1)) == 0
+    result = subprocess.run(
+        [sys.executable, "-m", "helpers.translator", "translate", "--model", tmp_path],
+        input="Ein Hund.\nEin Mann.\n",
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert len(result.stdout.splitlines()) == 2
