@@ -1,0 +1,10 @@
+"""The exercises' checks, a module for each lesson.
+
+In a lesson: `from helpers import checks`, then `checks.lesson02.scaled_attention(…)`.
+A check prints lines beginning ✓ (right), ✗ (wrong, with the likely mistake) or ○ (not
+attempted yet), draws a picture where that helps, never raises, and returns None.
+"""
+
+from helpers.checks import lesson02
+
+__all__ = ["lesson02"]

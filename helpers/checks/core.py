@@ -1,0 +1,206 @@
+"""What every exercise's check is made of.
+
+A check is written as a generator of findings and turned by `check` into a function that
+prints them. The learner's code runs through `attempt`, which turns whatever goes wrong
+into a finding. `Mistake`s are wrong versions of the exercise's function: where the
+learner's output equals that of a wrong version, the mistake has a name.
+"""
+
+import functools
+import sysconfig
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import combinations
+
+import torch
+from matplotlib import pyplot as plt
+from torch import Tensor
+
+from helpers.plots import heatmap
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of a check's answer, and a picture to draw below it."""
+
+    mark: str
+    text: str
+    draw: Callable[[], None] | None = None
+
+
+def right(text: str) -> Finding:
+    """A finding that something is as it should be."""
+    return Finding("✓", text)
+
+
+def wrong(text: str, draw: Callable[[], None] | None = None) -> Finding:
+    """A finding that something is not, and where to look."""
+    return Finding("✗", text, draw)
+
+
+def untried(text: str) -> Finding:
+    """A finding that there is nothing to check yet."""
+    return Finding("○", text)
+
+
+class Stop(Exception):
+    """Ends a check with a last finding."""
+
+    def __init__(self, finding: Finding):
+        super().__init__(finding.text)
+        self.finding = finding
+
+
+def check(findings: Callable[..., Iterator[Finding]]) -> Callable[..., None]:
+    """Turn a generator of findings into a check, which prints them and returns None.
+
+    The check's attribute `findings` takes the same arguments and returns the list.
+    """
+
+    def collect(*args, **options) -> list[Finding]:
+        found = []
+        try:
+            for finding in findings(*args, **options):
+                found.append(finding)
+        except Stop as stop:
+            found.append(stop.finding)
+        except Exception as error:
+            # Whatever odd thing was handed in, the learner's notebook must go on.
+            found.append(wrong(f"this check cannot read your answer: {_says(error)}"))
+        return found
+
+    @functools.wraps(findings)
+    def show(*args, **options) -> None:
+        print_findings(collect(*args, **options))
+
+    show.findings = collect
+    return show
+
+
+def print_findings(findings: Iterable[Finding]) -> None:
+    """Print a line for each finding and draw its picture, if it has one."""
+    for finding in findings:
+        print(finding.mark, finding.text)
+        if finding.draw is not None:
+            finding.draw()
+
+
+IN_PLACE = (
+    "your function changes its inputs in place, and with them the caller's tensors: no "
+    "`+=`, `x[…] = …` or method ending in `_` (`div_`, `masked_fill_`) on what came in"
+)
+
+
+def attempt(function: Callable, *inputs):
+    """What the learner's function returns for copies of the inputs.
+
+    Raises Stop with a finding where it raises, returns nothing, or changes its inputs.
+    """
+    if function is None:
+        raise Stop(untried("nothing to check yet"))
+    if not callable(function):
+        kind = type(function).__name__
+        raise Stop(
+            wrong(f"hand over the function itself, not what it gives (a {kind})")
+        )
+    copies = [x.clone() if isinstance(x, Tensor) else x for x in inputs]
+    try:
+        output = function(*copies)
+    except NotImplementedError:
+        raise Stop(untried("not attempted yet")) from None
+    except (Exception, SystemExit) as error:
+        text = f"your code stopped with {_says(error)}{_place(error)}"
+        raise Stop(wrong(text)) from None
+    if output is None or output is Ellipsis:
+        raise Stop(untried("not attempted yet: the function returns None"))
+    if any(
+        isinstance(x, Tensor) and not torch.equal(x, y)
+        for x, y in zip(inputs, copies, strict=True)
+    ):
+        raise Stop(wrong(IN_PLACE))
+    return output
+
+
+def _says(error: BaseException) -> str:
+    """The error's type and the first line of its message."""
+    return traceback.format_exception_only(error)[-1].strip().splitlines()[0]
+
+
+def _place(error: BaseException) -> str:
+    """The last line of the learner's own code that the error passed through."""
+    libraries = tuple(sysconfig.get_path(kind) for kind in ("purelib", "stdlib"))
+    frames = traceback.extract_tb(error.__traceback__)[1:]  # the first is `attempt`
+    own = [frame for frame in frames if not frame.filename.startswith(libraries)]
+    return f" (line {own[-1].lineno}: `{own[-1].line}`)" if own else ""
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A wrong way to do the exercise.
+
+    `steps` are the steps that it replaces, by name, in the function that the check
+    compares with; two mistakes in different steps can be made together.
+    """
+
+    name: str
+    hint: str
+    steps: Mapping[str, Callable] = field(repr=False)
+
+
+def recognise(
+    output, version: Callable, mistakes: Iterable[Mistake], inputs: Iterable
+) -> list[Mistake]:
+    """The one, two or three mistakes with which `version` gives this output; or none.
+
+    `version(*inputs, **steps)` is the exercise's function with some steps replaced.
+    """
+    possible = []
+    for mistake in mistakes:
+        try:
+            version(*inputs, **mistake.steps)
+        except (RuntimeError, IndexError):
+            continue  # these shapes do not allow it
+        possible.append(mistake)
+    for count in (1, 2, 3):
+        for made in combinations(possible, count):
+            steps = [step for mistake in made for step in mistake.steps.items()]
+            if len(dict(steps)) < len(steps):
+                continue  # two ways of doing the same step
+            if same(output, version(*inputs, **dict(steps))):
+                return list(made)
+    return []
+
+
+def same(yours, expected) -> bool:
+    """Whether two tensors, or two tuples of them, agree up to rounding.
+
+    The number format may differ (float64 for float32); NaN equals NaN.
+    """
+    if isinstance(yours, tuple) and isinstance(expected, tuple):
+        return len(yours) == len(expected) and all(map(same, yours, expected))
+    if not (isinstance(yours, Tensor) and isinstance(expected, Tensor)):
+        return False
+    return yours.shape == expected.shape and torch.allclose(
+        yours.detach().double().cpu(),
+        expected.detach().double().cpu(),
+        rtol=1e-4,
+        atol=1e-5,
+        equal_nan=True,
+    )
+
+
+def weights_beside(yours: Tensor, expected: Tensor) -> None:
+    """Draw the learner's attention weights beside the expected ones.
+
+    Both (query_length, key_length); a row per query, in one colour scale.
+    """
+    rows, columns = ([f"{i + 1}" for i in range(size)] for size in expected.shape)
+    _, axes = plt.subplots(1, 2, figsize=(7, 1.2 + 0.34 * len(rows)))
+    for ax, weights, whose in zip(
+        axes, (yours, expected), ("yours", "expected"), strict=True
+    ):
+        heatmap(
+            weights, rows, columns, title=whose, ax=ax, numbers=True, colour_bar=False
+        )
+    plt.show()
