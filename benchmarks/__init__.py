@@ -1,0 +1,1 @@
+"""Speed and quality of what the course trains, measured: `make bench`."""
