@@ -85,7 +85,12 @@ class Transformer(nn.Module):
             self.projection.weight = self.source_embedding.weight
 
     def initialise(self) -> None:
-        """Xavier's uniform initialisation for the layers' matrices, zero biases."""
+        """Xavier's uniform initialisation for the layers' matrices, zero biases.
+
+        The projection starts small: then all logits are nearly equal and the first loss
+        is the logarithm of the vocabulary's size.
+        """
+        nn.init.normal_(self.projection.weight, std=0.02)
         for module in (*self.encoder.modules(), *self.decoder.modules()):
             if isinstance(module, nn.Linear):
                 nn.init.xavier_uniform_(module.weight)

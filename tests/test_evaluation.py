@@ -1,0 +1,65 @@
+"""Scores, the decoding behind them, and where the toy translator starts from."""
+
+import math
+from functools import partial
+
+import pytest
+import torch
+from samples import small_model
+
+from helpers import EOS
+from helpers.batching import pad
+from helpers.decoding import beam_search, greedy_decode
+from helpers.evaluation import (
+    bleu,
+    bleu_signature,
+    exact_match,
+    translate_ids,
+    until_end,
+)
+from helpers.training import evaluate_loss
+from helpers.translator import RECIPES, build, load_text, with_seed
+
+
+def test_exact_match_is_the_share_of_equal_translations():
+    assert exact_match(["a b.", "c."], ["a b.", "d."]) == 0.5
+    assert exact_match([[4, 5]], [[4, 5]]) == 1.0
+
+
+def test_bleu_is_sacrebleu_s():
+    references = ["the cat sees a black dog.", "my friend reads the old letter."]
+    assert bleu(references, references) == pytest.approx(100)
+    worse = ["the cat sees a dog.", "my friend reads the old letter."]
+    assert 0 < bleu(worse, references) < 100
+    assert bleu_signature().startswith("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp")
+
+
+@pytest.mark.parametrize("score", [exact_match, bleu])
+@pytest.mark.parametrize("hypotheses, references", [(["a"], ["a", "b"]), ([], [])])
+def test_scores_need_a_reference_for_each_hypothesis(score, hypotheses, references):
+    expected = f"{len(hypotheses)} hypotheses for {len(references)} references"
+    with pytest.raises(ValueError, match=expected):
+        score(hypotheses, references)
+
+
+@pytest.mark.parametrize("decode", [greedy_decode, partial(beam_search, beam_size=3)])
+def test_translations_keep_their_order_and_do_not_depend_on_their_batch(decode):
+    model = small_model()
+    generator = torch.Generator().manual_seed(0)
+    lengths = [5, 1, 9, 3, 5, 7]
+    sources = [
+        torch.randint(4, 50, (n,), generator=generator).tolist() for n in lengths
+    ]
+    options = {"decode": decode, "max_length": 12}
+    together = translate_ids(model, sources, sentences_per_batch=4, **options)
+    for source, output in zip(sources, together, strict=True):
+        alone = decode(model, pad([[*source, EOS]]), max_length=12)[0].tolist()
+        assert output == until_end(alone)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_toy_translator_starts_at_the_logarithm_of_its_vocabulary(seed):
+    text = load_text("toy")
+    translator = build(with_seed(RECIPES["toy"], seed), text)
+    loss = evaluate_loss(translator.model, translator.encode_pairs(text.validation))
+    assert loss == pytest.approx(math.log(len(translator.target_text)), rel=0.03)
