@@ -2,13 +2,13 @@
 
 import pytest
 import torch
-from equivalence import copy_attention
 from samples import randomise
 from torch import nn
 from torch.nn.functional import scaled_dot_product_attention
 from torch.testing import assert_close
 
 from helpers.attention import MultiHeadAttention, attention, record_attention
+from helpers.equivalence import copy_attention
 from helpers.runtime import import_d2l
 
 SHAPES = [

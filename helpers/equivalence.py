@@ -1,4 +1,7 @@
-"""Copy the course's weights into PyTorch's and d2l's modules, for comparison."""
+"""Copy the course's weights into PyTorch's modules, to compare the outputs.
+
+Lesson 04 shows how for multi-head attention, lesson 06 for layers and stacks.
+"""
 
 import torch
 from torch import nn
@@ -9,6 +12,7 @@ from helpers.layers import FeedForward, LayerNorm
 
 @torch.no_grad()
 def copy_attention(ours: MultiHeadAttention, theirs: nn.MultiheadAttention) -> None:
+    """PyTorch stacks the projections of query, key and value into one matrix."""
     parts = (ours.query_projection, ours.key_projection, ours.value_projection)
     theirs.in_proj_weight.copy_(torch.cat([part.weight for part in parts]))
     theirs.in_proj_bias.copy_(torch.cat([part.bias for part in parts]))
@@ -17,11 +21,13 @@ def copy_attention(ours: MultiHeadAttention, theirs: nn.MultiheadAttention) -> N
 
 @torch.no_grad()
 def copy_norm(ours: LayerNorm, theirs: nn.LayerNorm) -> None:
+    """PyTorch calls the gain weight."""
     theirs.weight.copy_(ours.gain)
     theirs.bias.copy_(ours.bias)
 
 
 def copy_feed_forward(ours: FeedForward, layer: nn.Module) -> None:
+    """PyTorch's layers hold the two matrices of the network themselves."""
     layer.linear1.load_state_dict(ours.expand.state_dict())
     layer.linear2.load_state_dict(ours.contract.state_dict())
 

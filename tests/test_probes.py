@@ -1,0 +1,37 @@
+"""The probe is the plain Jacobian, position by position."""
+
+import torch
+
+from helpers.masks import causal_mask
+from helpers.probes import influence
+
+
+def test_influence_of_a_known_map():
+    def function(x):  # output 0 is 2 · input 1; output 1 is 3 · input 0 + input 1
+        return torch.stack([2 * x[:, 1], 3 * x[:, 0] + x[:, 1]], dim=1)
+
+    expected = torch.tensor([[0.0, 2.0], [3.0, 1.0]])
+    # The norm of c · identity of size 4 is 2c.
+    torch.testing.assert_close(influence(function, torch.randn(1, 2, 4)), 2 * expected)
+
+
+def test_influence_may_change_length_and_features():
+    def function(x):
+        return x[:, :2].repeat(1, 2, 1)[:, :3, :1]
+
+    assert influence(function, torch.randn(1, 5, 4)).tolist() == [
+        [1, 0, 0, 0, 0],
+        [0, 1, 0, 0, 0],
+        [1, 0, 0, 0, 0],
+    ]
+
+
+def test_influence_is_exactly_zero_where_nothing_passes():
+    mask = causal_mask(6)[0]
+
+    def function(x):
+        scores = (x @ x.mT).masked_fill(~mask, float("-inf"))
+        return scores.softmax(-1) @ x
+
+    found = influence(function, torch.randn(1, 6, 3))
+    assert torch.equal(found > 0, mask[0])
