@@ -18,8 +18,10 @@ help: ## list what make can do here
 setup: ## create .venv and install requirements.txt, if that is not done yet
 	@$(PYTHON) tools/setup_venv.py
 
+# Two open lessons share the cores: threads that wait must not spin on them for long
+# (see tools/reproducible.py).
 lab: setup ## open the course in JupyterLab, on lesson 00
-	$(VENV) -m jupyterlab --notebook-dir=. --LabApp.default_url=$(FIRST) $(ARGS)
+	GOMP_SPINCOUNT=3000 $(VENV) -m jupyterlab --notebook-dir=. --LabApp.default_url=$(FIRST) $(ARGS)
 
 test: lint ## check everything: style, helpers, laws, and every notebook's outputs
 	$(VENV) -m pytest $(ARGS)

@@ -499,6 +499,16 @@ def test_fresh_stores_new_digits(small):
     assert after != before
 
 
+def test_digits_go_stale_when_helpers_change(tmp_path):
+    stored, helper = tmp_path / "98_laws.ipynb", tmp_path / "helpers" / "masks.py"
+    helper.parent.mkdir()
+    for young, old in ((helper, stored), (stored, helper)):
+        for path, time in ((old, 1_000), (young, 2_000)):
+            path.touch()
+            os.utime(path, (time, time))
+        assert notebooks.is_stale(stored, helper.parent) == (young is helper)
+
+
 def test_png_notes_are_dropped():
     import base64
     import io

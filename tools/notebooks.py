@@ -7,7 +7,8 @@
 
 Without paths: all lessons and solutions. What `run` stores depends on the notebook
 and the code alone, so a second run changes nothing; numbers printed after "≈" keep
-their stored digits while the rest of their output is the same (--fresh: new digits).
+their stored digits while the rest of their output is the same and no module of helpers/
+is younger than the notebook (--fresh: new digits in any case).
 """
 
 import argparse
@@ -241,6 +242,15 @@ def keep_digits(notebook, stored):
                 laws.set_text(output, old_text)
 
 
+def is_stale(path, folder=one_text.HELPERS):
+    """Whether a module that the notebook may have computed with is younger than it.
+
+    As `make` would ask; drawing and the exercises' checks change no number.
+    """
+    stored = path.stat().st_mtime
+    return any(p.stat().st_mtime > stored for p in folder.glob("*.py"))
+
+
 def run(path, *, fresh=False):
     """Execute the notebook at `path`, normalise it and store it in place.
 
@@ -261,12 +271,14 @@ def run(path, *, fresh=False):
     notebook = normalise(notebook, gpu=path.name.startswith("13"))
     if faults := [*laws.output_faults(notebook)]:
         raise NotebookError("\n".join(faults))
-    if not fresh:
+    if not fresh and not is_stale(path):
         keep_digits(notebook, stored)
     for name, (lesson, cell_id) in PICTURES.items():
         if path.name == lesson and path.parent.name != "solutions":
             path.with_name(name).write_bytes(picture(notebook, cell_id))
-    return write(notebook, path)
+    changed = write(notebook, path)
+    path.touch()  # as young as its outputs, even where they came out the same
+    return changed
 
 
 def picture(notebook, cell_id):
