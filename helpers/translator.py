@@ -7,6 +7,7 @@
 """
 
 import argparse
+import hashlib
 import json
 import signal
 import sys
@@ -38,6 +39,7 @@ from helpers.training import EpochReport, Trainer, TrainingConfig
 from helpers.transformer import Transformer, TransformerConfig
 
 Text = Vocabulary | SubwordTokenizer
+CACHE = Path(__file__).parents[1] / ".cache"
 MODEL_FILE, RUN_FILE = "translator.safetensors", "run.pt"
 TEXT_KINDS = {kind.__name__: kind for kind in (Vocabulary, SubwordTokenizer)}
 
@@ -178,6 +180,34 @@ def build(recipe: Recipe, text: ParallelText) -> Translator:
         **recipe.model,
     )
     return Translator(Transformer(config), source_text, target_text)
+
+
+def trained_toy(cache: Path = CACHE) -> Translator:
+    """The toy translator of lesson 10, loaded from `cache`, or trained and kept there.
+
+    Training takes about a minute on two cores. The file's name holds a hash of the
+    recipe and of the code, the corpus's grammar included, so that a changed one is
+    never mistaken for it.
+    """
+    recipe = RECIPES["toy"]
+    path = Path(cache) / f"toy-{fingerprint(recipe)}.safetensors"
+    if path.exists():
+        return Translator.load(path)
+    text = load_text("toy")
+    translator = build(recipe, text)
+    pairs = translator.encode_pairs(text.train)
+    checked = translator.encode_pairs(text.validation)
+    for _ in Trainer(translator.model, pairs, checked, recipe.training).run():
+        pass
+    translator.save(path)
+    return translator
+
+
+def fingerprint(recipe: Recipe) -> str:
+    """Twelve hex digits that change with the recipe, torch, or a module of helpers/."""
+    code = [p.read_bytes() for p in sorted(Path(__file__).parent.glob("*.py"))]
+    parts = [repr(recipe).encode(), torch.__version__.encode(), *code]
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()[:12]
 
 
 def train(arguments: argparse.Namespace) -> None:

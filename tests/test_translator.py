@@ -6,15 +6,27 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
 from samples import SIZES
 
 from helpers.checkpoints import CheckpointError, write_atomically
+from helpers.multi30k import ParallelText
 from helpers.text import UnknownWordError, Vocabulary
 from helpers.transformer import Transformer, TransformerConfig
-from helpers.translator import MODEL_FILE, RUN_FILE, Translator, main
+from helpers.translator import (
+    MODEL_FILE,
+    RECIPES,
+    RUN_FILE,
+    Translator,
+    fingerprint,
+    load_text,
+    main,
+    trained_toy,
+    with_seed,
+)
 
 ENGLISH = ["a dog runs.", "the cat sees a dog.", "the cat runs."]
 LONG = {**SIZES, "max_length": 100}  # as far as translate decodes
@@ -240,3 +252,38 @@ def test_translate_reads_lines_of_input(folder, tmp_path):
         check=True,
     )
     assert len(result.stdout.splitlines()) == 2
+
+
+# --- The toy translator, trained once ------------------------------------------------
+
+
+@pytest.fixture
+def short_toy(monkeypatch):
+    """The toy recipe on few sentences for one epoch, and how often it was trained."""
+    recipe = RECIPES["toy"]
+    few = load_text("toy")
+    few = ParallelText(few.train[:3000], few.validation[:1], few.test)
+    monkeypatch.setitem(RECIPES, "toy", with_seed(recipe, 0, epochs=1))
+    runs = []
+    monkeypatch.setattr(
+        "helpers.translator.load_text", lambda name: runs.append(name) or few
+    )
+    return runs
+
+
+def test_the_toy_translator_is_trained_once_and_then_loaded(short_toy, tmp_path):
+    first, second = trained_toy(tmp_path), trained_toy(tmp_path)
+    assert short_toy == ["toy"]
+    sentences = ["the dog sleeps.", "the owl does not see him."]
+    assert first.translate(sentences) == second.translate(sentences)
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_the_cached_translator_is_found_by_recipe_and_code(short_toy, monkeypatch):
+    recipe = RECIPES["toy"]
+    before = fingerprint(recipe)
+    assert fingerprint(recipe) == before
+    assert fingerprint(with_seed(recipe, 1)) != before
+    read = Path.read_bytes
+    monkeypatch.setattr(Path, "read_bytes", lambda path: read(path) + b"#")
+    assert fingerprint(recipe) != before
