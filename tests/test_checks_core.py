@@ -31,6 +31,11 @@ def test_not_implemented_is_not_attempted():
     assert finding_of(later).mark == "○"
 
 
+def test_what_pytorch_has_not_implemented_is_an_attempt():
+    found = finding_of(lambda: torch.tensor(True) & torch.tensor(1.0))
+    assert found.mark == "✗" and "not implemented for 'Float'" in found.text
+
+
 def test_a_result_in_place_of_the_function():
     found = finding_of(torch.ones(2))
     assert found.mark == "✗" and "hand over the function itself" in found.text

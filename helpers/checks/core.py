@@ -107,9 +107,10 @@ def attempt(function: Callable, *inputs):
     copies = [x.clone() if isinstance(x, Tensor) else x for x in inputs]
     try:
         output = function(*copies)
-    except NotImplementedError:
-        raise Stop(untried("not attempted yet")) from None
     except (Exception, SystemExit) as error:
+        # PyTorch's own NotImplementedError, of `&` on floats for one, has a message.
+        if isinstance(error, NotImplementedError) and not str(error):
+            raise Stop(untried("not attempted yet")) from None
         text = f"your code stopped with {_says(error)}{_place(error)}"
         raise Stop(wrong(text)) from None
     if output is None or output is Ellipsis:
