@@ -4,6 +4,7 @@ import matplotlib.pyplot as plt
 import pytest
 import torch
 
+from helpers.attention import attention
 from helpers.checks import core
 from helpers.checks.core import Finding, Mistake, Stop, attempt, check, recognise, same
 
@@ -34,6 +35,13 @@ def test_not_implemented_is_not_attempted():
 def test_what_pytorch_has_not_implemented_is_an_attempt():
     found = finding_of(lambda: torch.tensor(True) & torch.tensor(1.0))
     assert found.mark == "✗" and "not implemented for 'Float'" in found.text
+
+
+def test_the_line_is_the_learners_and_not_the_courses():
+    def broken():
+        return attention(*[torch.ones(2, 3)] * 3, torch.ones(2, 2))
+
+    assert "`return attention(*[torch.ones(2, 3)] * 3" in finding_of(broken).text
 
 
 def test_a_result_in_place_of_the_function():

@@ -12,6 +12,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import combinations
+from pathlib import Path
 
 import torch
 from matplotlib import pyplot as plt
@@ -86,6 +87,7 @@ def print_findings(findings: Iterable[Finding]) -> None:
             finding.draw()
 
 
+HELPERS = str(Path(__file__).parents[1])
 IN_PLACE = (
     "your function changes its inputs in place, and with them the caller's tensors: no "
     "`+=`, `x[…] = …` or method ending in `_` (`div_`, `masked_fill_`) on what came in"
@@ -130,7 +132,7 @@ def _says(error: BaseException) -> str:
 
 def _place(error: BaseException) -> str:
     """The last line of the learner's own code that the error passed through."""
-    libraries = tuple(sysconfig.get_path(kind) for kind in ("purelib", "stdlib"))
+    libraries = *map(sysconfig.get_path, ("purelib", "stdlib")), HELPERS
     frames = traceback.extract_tb(error.__traceback__)[1:]  # the first is `attempt`
     own = [frame for frame in frames if not frame.filename.startswith(libraries)]
     return f" (line {own[-1].lineno}: `{own[-1].line}`)" if own else ""
@@ -160,7 +162,7 @@ def recognise(
     for mistake in mistakes:
         try:
             version(*inputs, **mistake.steps)
-        except (RuntimeError, IndexError):
+        except (RuntimeError, IndexError, ValueError):
             continue  # these shapes do not allow it
         possible.append(mistake)
     for count in (1, 2, 3):
