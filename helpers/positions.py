@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 
 def positional_encoding(length: int, d_model: int) -> Tensor:
-    """Sinusoids of geometrically growing wavelength, from 2π to 10000·2π.
+    """Sinusoids of geometrically growing wavelength, from 2π towards 10000·2π.
 
     Returns (length, d_model): sine in the even features, cosine in the odd ones.
     Vaswani et al. 2017, section 3.5. ValueError if d_model is odd.
@@ -31,12 +31,12 @@ class TokenEmbedding(nn.Embedding):
 
     def __init__(self, vocab_size: int, d_model: int):
         super().__init__(vocab_size, d_model)
-        # Times √d_model this is a standard deviation of 1, the size of a sinusoid.
+        # Times √d_model a standard deviation of 1, beside sinusoids of size 0.71.
         nn.init.normal_(self.weight, std=d_model**-0.5)
 
     def forward(self, tokens: Tensor) -> Tensor:
         vocab_size, d_model = self.weight.shape
-        # On a GPU this look would wait for the device; its own assert stands there.
+        # On a GPU to look would be to wait for the device, which has its own check.
         if tokens.device.type == "cpu" and tokens.numel():
             lowest, highest = tokens.min().item(), tokens.max().item()
             if lowest < 0 or highest >= vocab_size:
