@@ -1,5 +1,6 @@
-"""The probe is the plain Jacobian, position by position."""
+"""The probes measure what they say."""
 
+import pytest
 import torch
 
 from helpers.masks import causal_mask
@@ -35,3 +36,9 @@ def test_influence_is_exactly_zero_where_nothing_passes():
 
     found = influence(function, torch.randn(1, 6, 3))
     assert torch.equal(found > 0, mask[0])
+
+
+@pytest.mark.parametrize("shape", [(2, 5, 4), (5, 4), (1, 1, 5, 4)])
+def test_influence_refuses_more_than_one_sentence(shape):
+    with pytest.raises(ValueError, match=r"\(1, length, features\), not \(\d"):
+        influence(lambda x: x, torch.randn(shape))
