@@ -76,6 +76,7 @@ class MultiHeadAttention(nn.Module):
         queries = self.split_heads(self.query_projection(query))
         if mask is not None:
             check_mask(mask, (*queries.shape[:3], keys.size(2)))
+            mask = mask[(None,) * (4 - mask.dim())]  # PyTorch counts on four axes
         if self.observer is None:
             context = F.scaled_dot_product_attention(queries, keys, values, mask)
         else:
@@ -104,11 +105,14 @@ def record_attention(model: nn.Module) -> Iterator[dict[str, Tensor]]:
         if isinstance(module, MultiHeadAttention)
     }
 
-    def keep(name: str) -> Callable[[Tensor], None]:
-        return lambda weights: maps.__setitem__(name, weights.detach())
+    def observer(name: str) -> Callable[[Tensor], None]:
+        def keep(weights: Tensor) -> None:
+            maps[name] = weights.detach()
+
+        return keep
 
     for name, module in recorded.items():
-        module.observer = keep(name)
+        module.observer = observer(name)
     try:
         yield maps
     finally:

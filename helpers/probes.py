@@ -1,9 +1,31 @@
-"""Measurements on a finished model: which input reaches which output (lesson 03)."""
+"""Measurements: time and growth (lesson 02), what reaches what (lesson 03)."""
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
+
+
+def best_time(function: Callable, *inputs: object, runs: int = 10) -> float:
+    """Seconds that function(*inputs) takes on one thread, the best of so many runs."""
+    threads, times = torch.get_num_threads(), []
+    torch.set_num_threads(1)
+    for _ in range(runs):
+        start = time.perf_counter()
+        function(*inputs)
+        times.append(time.perf_counter() - start)
+    torch.set_num_threads(threads)
+    return min(times)
+
+
+def exponent(x: Sequence[float], y: Sequence[float]) -> float:
+    """The p with which y grows as x to the power p.
+
+    It is the slope of the straight line through the points, both axes logarithmic.
+    """
+    x, y = torch.tensor(x).log(), torch.tensor(y).log()
+    return ((x - x.mean()) @ (y - y.mean()) / (x - x.mean()).square().sum()).item()
 
 
 def influence(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:

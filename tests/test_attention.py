@@ -103,6 +103,17 @@ def test_multi_head_attention_equals_pytorch(n_heads, masked):
     assert_close(plain, expected, atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.parametrize("shape", [(6,), (4, 6), (1, 4, 6), (3, 1, 1, 6), (2, 4, 1)])
+def test_a_mask_may_have_any_shape_that_broadcasts(shape):
+    module = randomise(MultiHeadAttention(16, 2))
+    query, memory = torch.randn(3, 4, 16), torch.randn(3, 6, 16)
+    mask = torch.rand(shape) < 0.5
+    expected = module(query, memory, memory, mask.expand(3, 2, 4, 6))
+    assert_close(module(query, memory, memory, mask), expected)
+    with record_attention(module):
+        assert_close(module(query, memory, memory, mask), expected)
+
+
 @pytest.mark.parametrize("n_heads", [1, 2, 8])
 @pytest.mark.parametrize("lengths", [None, [6, 2, 3]])
 def test_multi_head_attention_equals_d2l(n_heads, lengths):

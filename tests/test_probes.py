@@ -1,10 +1,12 @@
 """The probes measure what they say."""
 
+import time
+
 import pytest
 import torch
 
 from helpers.masks import causal_mask
-from helpers.probes import influence
+from helpers.probes import best_time, exponent, influence
 
 
 def test_influence_of_a_known_map():
@@ -42,3 +44,20 @@ def test_influence_is_exactly_zero_where_nothing_passes():
 def test_influence_refuses_more_than_one_sentence(shape):
     with pytest.raises(ValueError, match=r"\(1, length, features\), not \(\d"):
         influence(lambda x: x, torch.randn(shape))
+
+
+def test_the_best_time_is_of_one_thread_and_the_shortest():
+    seen = []
+
+    def sleep(seconds):
+        seen.append(torch.get_num_threads())
+        time.sleep(seconds if len(seen) > 1 else 5 * seconds)
+
+    threads = torch.get_num_threads()
+    assert 0.01 <= best_time(sleep, 0.01, runs=3) < 0.05
+    assert seen == [1, 1, 1] and torch.get_num_threads() == threads
+
+
+def test_the_exponent_of_a_power():
+    sizes = [3, 5, 70]
+    assert exponent(sizes, [7 * size**2.5 for size in sizes]) == pytest.approx(2.5)
