@@ -2,23 +2,14 @@
 
 import math
 
-import matplotlib.pyplot as plt
 import pytest
 import torch
+from findings import assert_all_right
 
 from helpers import PAD
 from helpers.checks import lesson03
 from helpers.masks import causal_mask, decoder_mask, padding_mask
 from helpers.probes import influence
-
-
-@pytest.fixture(autouse=True)
-def no_windows(monkeypatch):
-    monkeypatch.setattr(plt, "show", lambda: plt.close("all"))
-
-
-def assert_all_right(found, count):
-    assert [finding.mark for finding in found] == ["✓"] * count, found
 
 
 def only_wrong(found):
