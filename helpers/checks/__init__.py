@@ -5,6 +5,22 @@ A check prints lines beginning ✓ (right), ✗ (wrong, with the likely mistake)
 attempted yet), draws a picture where that helps, never raises, and returns None.
 """
 
-from helpers.checks import lesson01, lesson02, lesson03, lesson04, lesson05, lesson10
+from helpers.checks import (
+    lesson01,
+    lesson02,
+    lesson03,
+    lesson04,
+    lesson05,
+    lesson06,
+    lesson10,
+)
 
-__all__ = ["lesson01", "lesson02", "lesson03", "lesson04", "lesson05", "lesson10"]
+__all__ = [
+    "lesson01",
+    "lesson02",
+    "lesson03",
+    "lesson04",
+    "lesson05",
+    "lesson06",
+    "lesson10",
+]
