@@ -82,7 +82,8 @@ class DecoderLayer(nn.Module):
         *,
         cache: LayerCache | None = None,
     ) -> Tensor:
-        cache = cache or LayerCache()
+        if cache is None:
+            cache = LayerCache()
 
         def look_back(y: Tensor) -> Tensor:
             keys, values = self.self_attention.project(y, y)
@@ -91,7 +92,7 @@ class DecoderLayer(nn.Module):
 
         def look_at_source(y: Tensor) -> Tensor:
             seen = cache.cross_attention
-            if not len(seen):
+            if not len(seen):  # the memory stays the same from step to step
                 seen.extend(*self.cross_attention.project(memory, memory))
             return self.cross_attention.attend(y, seen.keys, seen.values, memory_mask)
 
@@ -132,7 +133,8 @@ class Decoder(nn.Module):
         *,
         caches: list[LayerCache] | None = None,
     ) -> Tensor:
-        caches = caches or [LayerCache() for _ in self.layers]
+        if caches is None:
+            caches = [LayerCache() for _ in self.layers]
         for layer, cache in zip(self.layers, caches, strict=True):
             x = layer(x, memory, mask, memory_mask, cache=cache)
         return self.norm(x)

@@ -211,6 +211,14 @@ def test_the_source_is_projected_once_while_decoding():
     assert len(calls) == len(model.decoder.layers)
 
 
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_a_wrong_number_of_caches_is_refused(count):
+    model, (source, target) = small_model(), sentences()
+    caches = (2 * model.new_caches())[:count]
+    with pytest.raises(ValueError, match=r"argument 2 is (shorter|longer)"):
+        model.decode(target, model.encode(source), source, caches=caches)
+
+
 # --- Recording attention --------------------------------------------------------------
 
 

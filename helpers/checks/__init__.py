@@ -12,6 +12,7 @@ from helpers.checks import (
     lesson04,
     lesson05,
     lesson06,
+    lesson07,
     lesson10,
 )
 
@@ -22,5 +23,6 @@ __all__ = [
     "lesson04",
     "lesson05",
     "lesson06",
+    "lesson07",
     "lesson10",
 ]
