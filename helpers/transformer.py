@@ -47,12 +47,12 @@ class TransformerConfig:
 
     @classmethod
     def base(cls, vocab_size: int = 37_000, **changes) -> "TransformerConfig":
-        """The paper's base model, 65M parameters."""
+        """The paper's base model, 65M parameters by its table 3."""
         return cls(vocab_size, vocab_size, **changes)
 
     @classmethod
     def big(cls, vocab_size: int = 37_000, **changes) -> "TransformerConfig":
-        """The paper's big model, 213M parameters; its dropout is 0.3."""
+        """The paper's big model, 213M by its table 3; its dropout is 0.3."""
         big = {"d_model": 1024, "n_heads": 16, "d_ff": 4096, "dropout": 0.3}
         return cls(vocab_size, vocab_size, **{**big, **changes})
 
@@ -87,8 +87,9 @@ class Transformer(nn.Module):
     def initialise(self) -> None:
         """Xavier's uniform initialisation for the layers' matrices, zero biases.
 
-        The projection starts small: then all logits are nearly equal and the first loss
-        is the logarithm of the vocabulary's size.
+        A projection of its own starts small: then all logits are nearly equal and the
+        first loss is the logarithm of the vocabulary's size. A shared one starts as the
+        embeddings do.
         """
         nn.init.normal_(self.projection.weight, std=0.02)
         for module in (*self.encoder.modules(), *self.decoder.modules()):

@@ -20,7 +20,14 @@ EXEMPT = {}
 LARGE = {}
 # Lessons whose cells are short enough to be run a second time, on the machine's own
 # math path.
-SHORT = ("00_start_here", "02_attention")
+SHORT = (
+    "00_start_here",
+    "01_embeddings_and_positions",
+    "02_attention",
+    "03_masks",
+    "07_decoder",
+    "08_transformer",
+)
 
 LESSONS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 SOLUTIONS = sorted((ROOT / "notebooks" / "solutions").glob("*.ipynb"))

@@ -13,6 +13,7 @@ from helpers.checks import (
     lesson05,
     lesson06,
     lesson07,
+    lesson08,
     lesson10,
 )
 
@@ -24,5 +25,6 @@ __all__ = [
     "lesson05",
     "lesson06",
     "lesson07",
+    "lesson08",
     "lesson10",
 ]
