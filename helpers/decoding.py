@@ -1,6 +1,7 @@
-"""From a trained model to a translation: greedy and beam search (lesson 11)."""
+"""From a trained model to a translation: greedy, sampling, beam search (lesson 11)."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import torch
@@ -23,9 +24,16 @@ def inference(model: torch.nn.Module) -> Iterator[None]:
         model.train(training)
 
 
-def greedy_decode(model: Transformer, source: Tensor, *, max_length: int) -> Tensor:
-    """Take the most probable token at every step, until EOS or max_length tokens.
+def write_tokens(
+    model: Transformer,
+    source: Tensor,
+    choose: Callable[[Tensor], Tensor],
+    *,
+    max_length: int,
+) -> Tensor:
+    """Let `choose` pick every next token, until EOS or max_length tokens.
 
+    choose maps log-probabilities (batch, target_vocab) to ids (batch,).
     source (batch, source_length) -> ids (batch, ≤ max_length) without BOS, PAD after
     EOS. ValueError if max_length exceeds the positional table.
     """
@@ -36,12 +44,55 @@ def greedy_decode(model: Transformer, source: Tensor, *, max_length: int) -> Ten
         finished = source.new_zeros(source.size(0), dtype=torch.bool)
         for _ in range(max_length):
             scores = next_token_scores(model, tokens, memory, source, caches)
-            token = scores.argmax(dim=-1).masked_fill(finished, PAD)
+            token = choose(scores).masked_fill(finished, PAD)
             tokens = torch.cat([tokens, token[:, None]], dim=1)
             finished |= token == EOS
             if finished.all():
                 break
     return tokens[:, 1:]
+
+
+def greedy_decode(model: Transformer, source: Tensor, *, max_length: int) -> Tensor:
+    """Take the most probable token at every step, until EOS or max_length tokens.
+
+    source (batch, source_length) -> ids (batch, ≤ max_length) without BOS, PAD after
+    EOS. ValueError if max_length exceeds the positional table.
+    """
+    return write_tokens(
+        model, source, lambda scores: scores.argmax(dim=-1), max_length=max_length
+    )
+
+
+def sample_decode(
+    model: Transformer,
+    source: Tensor,
+    *,
+    max_length: int,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    generator: torch.Generator | None = None,
+) -> Tensor:
+    """Draw every token by its probability, until EOS or max_length tokens.
+
+    source (batch, source_length) -> ids (batch, ≤ max_length) without BOS, PAD after
+    EOS. Log-probabilities are divided by the temperature: below 1 likely tokens gain,
+    above 1 they lose. With top_k only that many, the likeliest, can be drawn.
+    ValueError unless temperature is positive and finite and top_k at least 1, or if
+    max_length exceeds the positional table.
+    """
+    if not 0 < temperature < math.inf:
+        raise ValueError(f"temperature must be positive and finite: {temperature}")
+    if top_k is not None and top_k < 1:
+        raise ValueError(f"top_k must be at least 1: {top_k}")
+
+    def draw(scores: Tensor) -> Tensor:
+        vocabulary = scores.size(-1)
+        likeliest = scores.topk(min(top_k or vocabulary, vocabulary))
+        shares = (likeliest.values / temperature).softmax(dim=-1)
+        drawn = torch.multinomial(shares, 1, generator=generator)
+        return likeliest.indices.gather(1, drawn).squeeze(1)
+
+    return write_tokens(model, source, draw, max_length=max_length)
 
 
 def beam_search(

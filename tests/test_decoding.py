@@ -1,4 +1,4 @@
-"""Greedy and beam search, on random models and on one whose best path is known."""
+"""Greedy, sampling and beam search on random models, and on one with known paths."""
 
 import itertools
 
@@ -9,7 +9,15 @@ from torch import nn
 from torch.testing import assert_close
 
 from helpers import BOS, EOS, PAD
-from helpers.decoding import beam_search, greedy_decode, inference, penalty
+from helpers.decoding import (
+    beam_search,
+    greedy_decode,
+    inference,
+    next_token_scores,
+    penalty,
+    sample_decode,
+    write_tokens,
+)
 
 
 def sources(rows=5, length=6, seed=0):
@@ -48,6 +56,7 @@ def test_output_has_no_bos_and_only_padding_after_the_end():
         model.projection.weight.data[EOS] *= 3  # endings of many lengths
         for ids in (
             greedy_decode(model, sources(seed=seed), max_length=9),
+            sample_decode(model, sources(seed=seed), max_length=9),
             beam_search(model, sources(seed=seed), beam_size=3, max_length=9),
         ):
             assert 1 <= ids.size(1) <= 9 and not (ids == BOS).any()
@@ -158,6 +167,75 @@ def test_beam_search_finds_the_path_that_greedy_misses():
     assert found.tolist() == [[5, EOS]]
 
 
+@pytest.mark.parametrize("options", [{"temperature": 1e-6}, {"top_k": 1}])
+@pytest.mark.parametrize("seed", range(3))
+def test_sampling_becomes_greedy(options, seed):
+    model, source = small_model(), sources(seed=seed)
+    greedy = greedy_decode(model, source, max_length=10)
+    torch.manual_seed(seed)
+    assert torch.equal(sample_decode(model, source, max_length=10, **options), greedy)
+
+
+@pytest.mark.parametrize("temperature, top_k", [(1.0, None), (0.5, None), (2.0, 3)])
+def test_samples_follow_the_distribution_they_are_drawn_from(temperature, top_k):
+    model, source = small_model(), sources(rows=1).expand(4000, -1)
+    with inference(model):
+        memory, start = model.encode(source[:1]), torch.tensor([[BOS]])
+        caches = model.new_caches()
+        scores = next_token_scores(model, start, memory, source[:1], caches)[0]
+    weights = (scores / temperature).exp()
+    if top_k is not None:
+        weights[weights < weights.sort(descending=True).values[top_k - 1]] = 0.0
+    options = {"temperature": temperature, "top_k": top_k}
+    generator = torch.Generator().manual_seed(0)
+    drawn = sample_decode(
+        model, source, max_length=1, generator=generator, **options
+    ).flatten()
+    shares = torch.bincount(drawn, minlength=50) / len(drawn)
+    expected = weights / weights.sum()
+    assert (shares - expected).abs().max() < 0.03  # 3.8 standard errors at one half
+    assert not shares[expected == 0].any()
+
+
+def test_the_same_generator_gives_the_same_samples_and_another_one_others():
+    def sampled(seed):
+        generator = torch.Generator().manual_seed(seed)
+        return sample_decode(
+            small_model(), sources(), max_length=10, generator=generator
+        )
+
+    assert torch.equal(sampled(0), sampled(0))
+    assert not torch.equal(sampled(0), sampled(1))
+
+
+def test_top_k_above_the_vocabulary_leaves_every_token():
+    def sampled(top_k):
+        generator = torch.Generator().manual_seed(0)
+        options = {"max_length": 10, "generator": generator}
+        return sample_decode(small_model(), sources(), top_k=top_k, **options)
+
+    assert torch.equal(sampled(10_000), sampled(None))
+
+
+@pytest.mark.parametrize("temperature", [0.0, -1.0, float("inf"), float("nan")])
+def test_a_temperature_that_is_none(temperature):
+    with pytest.raises(ValueError, match=f"positive and finite: {temperature}"):
+        sample_decode(small_model(), sources(), max_length=5, temperature=temperature)
+
+
+def test_top_k_below_one():
+    with pytest.raises(ValueError, match="top_k must be at least 1: 0"):
+        sample_decode(small_model(), sources(), max_length=5, top_k=0)
+
+
+def test_any_rule_may_choose_the_tokens():
+    def say_seven(scores):
+        return scores.new_full((len(scores),), 7, dtype=torch.long)
+
+    ids = write_tokens(small_model(), sources(), say_seven, max_length=4)
+    assert ids.tolist() == [[7] * 4] * 5
+
+
 def test_length_penalty_is_the_one_of_the_source():
     lengths = torch.tensor([1, 7, 13])
     assert_close(penalty(lengths, 1.0), torch.tensor([1.0, 2.0, 3.0]))
@@ -177,7 +255,7 @@ def test_decoding_uses_eval_mode_and_gives_the_mode_back(training):
 @pytest.mark.parametrize("max_length", [0, 41])
 def test_max_length_outside_the_positional_table(max_length):
     model = small_model()
-    for decode in (greedy_decode, beam_search):
+    for decode in (greedy_decode, sample_decode, beam_search):
         with pytest.raises(ValueError, match=f"between 1 and 40: {max_length}"):
             decode(model, sources(), max_length=max_length)
 

@@ -15,6 +15,7 @@ from helpers.checks import (
     lesson07,
     lesson08,
     lesson10,
+    lesson11,
 )
 
 __all__ = [
@@ -27,4 +28,5 @@ __all__ = [
     "lesson07",
     "lesson08",
     "lesson10",
+    "lesson11",
 ]
