@@ -106,6 +106,29 @@ class EpochReport:
     validation_loss: float
 
 
+def average_weights(states: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
+    """One state_dict whose every tensor is the mean of that tensor in `states`.
+
+    The sums are taken in float64; whole numbers, which have no mean, come from the last
+    state. The paper translates with the mean of its last checkpoints: Vaswani et al.
+    2017, section 6.1. ValueError for no state, or for states of unlike models.
+    """
+    if not states:
+        raise ValueError("no weights to average: the list of states is empty")
+    shapes = [{name: x.shape for name, x in state.items()} for state in states]
+    for other in shapes[1:]:
+        if unlike := sorted(name for name, _ in shapes[0].items() ^ other.items()):
+            raise ValueError(f"states of unlike models: they differ in {unlike[0]!r}")
+    average = {}
+    for name, last in states[-1].items():
+        if last.is_floating_point():
+            total = sum(state[name].double() for state in states)
+            average[name] = (total / len(states)).to(last.dtype)
+        else:
+            average[name] = last.clone()
+    return average
+
+
 class Trainer:
     """Adam, a warm-up, a cosine, clipped gradients; can stop and go on at any step.
 
@@ -146,6 +169,7 @@ class Trainer:
 
     @property
     def finished(self) -> bool:
+        """Whether the budget is spent."""
         if self.config.epochs is not None:
             return self.epoch >= self.config.epochs
         return self.seconds >= 60 * self.config.minutes
@@ -154,7 +178,6 @@ class Trainer:
         """Train until the budget is spent or stop_requested is set."""
         started = time.perf_counter() - self.seconds
         while not self.finished and not self.stop_requested:
-            # Its number alone decides an epoch's batches: a resumed run finds them.
             batches = self.epoch_batches()
             self.model.train()
             for batch in self.remaining(batches):
@@ -167,6 +190,7 @@ class Trainer:
                 yield self.end_epoch(started)
 
     def epoch_batches(self) -> list[Batch]:
+        """All batches of the current epoch, in an order that its number decides."""
         generator = torch.Generator().manual_seed(1_000 * self.config.seed + self.epoch)
         tokens = self.config.tokens_per_batch
         return list(
@@ -193,6 +217,7 @@ class Trainer:
         return min(1.0, self.seconds / (60 * self.config.minutes))
 
     def train_step(self, batch: Batch, progress: float) -> None:
+        """Set the rate, take the gradient of the loss, clip it, and let Adam step."""
         config = self.config
         rate = cosine_rate(progress, peak=config.peak_rate, warmup=config.warmup)
         for group in self.optimizer.param_groups:
@@ -208,6 +233,7 @@ class Trainer:
         self.loss_tokens += tokens
 
     def end_epoch(self, started: float) -> EpochReport:
+        """Report on the epoch that ends here, and begin the next."""
         validation_loss = evaluate_loss(self.model, self.validation)
         self.seconds = time.perf_counter() - started
         report = EpochReport(

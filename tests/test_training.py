@@ -14,6 +14,7 @@ from helpers.batching import Batch, bucketed_batches, make_batch, pad
 from helpers.training import (
     Trainer,
     TrainingConfig,
+    average_weights,
     cosine_rate,
     evaluate_loss,
     noam_rate,
@@ -242,3 +243,46 @@ def test_initial_loss_of_a_random_model_is_near_the_logarithm_of_the_vocabulary(
     model = fresh_model()
     loss = evaluate_loss(model, id_pairs(100))
     assert loss == pytest.approx(math.log(50), rel=0.15)
+
+
+# --- Averaged weights -----------------------------------------------------------------
+
+
+def test_the_average_of_weights():
+    states = [fresh_model(seed).state_dict() for seed in range(3)]
+    average = average_weights(states)
+    assert average.keys() == states[0].keys()
+    for name, mean in average.items():
+        assert mean.dtype == states[0][name].dtype
+        assert_close(mean, torch.stack([state[name] for state in states]).mean(0))
+    fresh_model().load_state_dict(average)
+
+
+def test_the_average_is_summed_in_float64_and_leaves_its_states_alone():
+    states = [{"x": torch.full((2,), 16_777_216.0)}, {"x": torch.ones(2)}]
+    states.append({"x": torch.ones(2)})  # in float32 the first swallows both
+    assert average_weights(states)["x"].tolist() == [5_592_406.0] * 2
+    one = average_weights(states[:1])
+    one["x"].zero_()
+    assert states[0]["x"].tolist() == [16_777_216.0] * 2
+
+
+def test_whole_numbers_are_those_of_the_last_state():
+    states = [{"steps": torch.tensor(n)} for n in (3, 8)]
+    average = average_weights(states)
+    assert average["steps"].item() == 8
+    average["steps"] += 1
+    assert states[1]["steps"].item() == 8
+
+
+def test_nothing_to_average():
+    with pytest.raises(ValueError, match="the list of states is empty"):
+        average_weights([])
+
+
+@pytest.mark.parametrize(
+    "other", [{"x": torch.ones(3)}, {}, {"x": torch.ones(2), "y": torch.ones(1)}]
+)
+def test_unlike_states_are_not_averaged(other):
+    with pytest.raises(ValueError, match=r"unlike models: they differ in '(x|y)'"):
+        average_weights([{"x": torch.ones(2)}, other])

@@ -14,6 +14,7 @@ from helpers.checks import (
     lesson06,
     lesson07,
     lesson08,
+    lesson09,
     lesson10,
     lesson11,
 )
@@ -27,6 +28,7 @@ __all__ = [
     "lesson06",
     "lesson07",
     "lesson08",
+    "lesson09",
     "lesson10",
     "lesson11",
 ]
