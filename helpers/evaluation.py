@@ -1,6 +1,7 @@
-"""How good a translation is: exact match, BLEU, and the decoding that both need."""
+"""How good a translation is: exact match, BLEU, alignment (lessons 10, 11 and 12)."""
 
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Sequence
 
 import sacrebleu
 from torch import Tensor
@@ -52,6 +53,46 @@ def exact_match(hypotheses: Sequence, references: Sequence) -> float:
     )
 
 
+def exact_match_by(
+    hypotheses: Sequence, references: Sequence, groups: Sequence[Collection[str]]
+) -> dict[str, float]:
+    """`exact_match` within each group, by its name, in alphabetical order.
+
+    groups names the groups of every sentence, for example its `phenomena`; a sentence
+    counts in each of them, and nowhere if it has none.
+    """
+    check_lengths(hypotheses, references)
+    check_lengths(groups, references, "rows of groups")
+    rows = defaultdict(list)
+    for i, names in enumerate(groups):
+        for name in names:
+            rows[name].append(i)
+    return {
+        name: exact_match(
+            [hypotheses[i] for i in chosen], [references[i] for i in chosen]
+        )
+        for name, chosen in sorted(rows.items())
+    }
+
+
+def alignment_error_rate(
+    found: Sequence[Collection[tuple[int, int]]],
+    truth: Sequence[Collection[tuple[int, int]]],
+) -> float:
+    """1 - 2 |found and true| / (|found| + |true|), links counted over all sentences.
+
+    Every sentence has a collection of links (source index, target index), as in
+    `SentencePair.alignment`. 0 is perfect, 1 is no true link found. Och and Ney 2003,
+    section 5, where every true link is a sure one. ValueError if there is no link.
+    """
+    check_lengths(found, truth, "alignments")
+    pairs = [(set(f), set(t)) for f, t in zip(found, truth, strict=True)]
+    links = sum(len(f) + len(t) for f, t in pairs)
+    if not links:
+        raise ValueError("no links at all: neither found nor true ones")
+    return 1 - 2 * sum(len(f & t) for f, t in pairs) / links
+
+
 def bleu(hypotheses: Sequence[str], references: Sequence[str]) -> float:
     """Corpus BLEU from 0 to 100: sacreBLEU's default, 13a tokens, cased.
 
@@ -68,9 +109,9 @@ def bleu_signature() -> str:
     return str(metric.get_signature())
 
 
-def check_lengths(hypotheses: Sequence, references: Sequence) -> None:
-    """ValueError unless there is one reference for each of at least one hypothesis."""
-    if not references or len(hypotheses) != len(references):
-        raise ValueError(
-            f"{len(hypotheses)} hypotheses for {len(references)} references"
-        )
+def check_lengths(
+    given: Sequence, references: Sequence, what: str = "hypotheses"
+) -> None:
+    """ValueError unless there is one reference for each of at least one `given`."""
+    if not references or len(given) != len(references):
+        raise ValueError(f"{len(given)} {what} for {len(references)} references")
