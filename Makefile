@@ -3,7 +3,7 @@
 # ARGS="…" passes further arguments on: make lab ARGS="--no-browser --port 8899".
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab test run lint bench
+.PHONY: help setup lab test run lint bench publish
 
 # The first Python that the course supports; else python3, whose error says the rest.
 suitable = for p in python3 python3.13 python3.12 python3.11; do \
@@ -35,3 +35,6 @@ lint: setup ## check style and format of code and notebooks
 
 bench: setup ## train the toy translator with three seeds; store times and scores
 	$(VENV) -m benchmarks $(ARGS)
+
+publish: setup ## stamp URL=https://github.com/<owner>/<name> into cells and badges
+	$(VENV) -m tools.publish $(URL) $(TAG)

@@ -54,13 +54,51 @@ def all_notebooks(folder=NOTEBOOKS):
     return [*sorted(folder.glob("*.ipynb")), *sorted(folder.glob("solutions/*.ipynb"))]
 
 
+def published(root=ROOT):
+    """(repository, tag) from pyproject.toml; the repository is "" until it is set."""
+    project = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))
+    return project["tool"]["course"]["repository"], project["tool"]["course"]["tag"]
+
+
 def setup_cell(root=ROOT):
     """The set-up cell's text, stamped with the repository and tag of pyproject.toml."""
-    project = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))
-    course = project["tool"]["course"]
+    repository, tag = published(root)
     template = (root / "tools" / "setup_cell.py").read_text("utf-8").strip()
-    stamp = f'REPOSITORY, TAG = "{course["repository"]}", "{course["tag"]}"'
+    stamp = f'REPOSITORY, TAG = "{repository}", "{tag}"'
     return re.sub(r"^REPOSITORY, TAG = .*$", stamp, template, flags=re.MULTILINE)
+
+
+def badge(path, root=ROOT):
+    """The markdown that opens the notebook at `path` in Colab; "" before publishing."""
+    repository, tag = published(root)
+    if not repository:
+        return ""
+    where = repository.removeprefix("https://github.com/")
+    page = path.resolve().relative_to(root.resolve()).as_posix()
+    colab = "https://colab.research.google.com"
+    return (
+        f"[![Open in Colab]({colab}/assets/colab-badge.svg)]"
+        f"({colab}/github/{where}/blob/{tag}/{page})"
+    )
+
+
+def with_badge(page, badge):
+    """A page's markdown with this badge, or with none, below its first heading."""
+    title, newline, rest = page.partition("\n")
+    if not newline:
+        return f"{page}\n\n{badge}" if badge else page
+    rest = re.sub(r"\A\n\[!\[Open in Colab\].*\n", "", rest)
+    return f"{title}\n\n{badge}\n{rest}" if badge else f"{title}\n{rest}"
+
+
+def stamp(notebook, path, root=ROOT):
+    """Write the course's address into a notebook: set-up cell, in lessons a badge."""
+    for cell in notebook.cells:
+        if "setup" in cell.metadata.get("tags", []):
+            cell.source = setup_cell(root)
+    if path.resolve().parent == (root / "notebooks").resolve():
+        first = notebook.cells[0]
+        first.source = with_badge(first.source, badge(path, root))
 
 
 def normalise(notebook, *, gpu=False):
@@ -260,9 +298,7 @@ def run(path, *, fresh=False):
     """
     stored = read(path)
     notebook = normalise(stored, gpu=path.name.startswith("13"))
-    for cell in notebook.cells:
-        if "setup" in cell.metadata.get("tags", []):
-            cell.source = setup_cell()
+    stamp(notebook, path)
     _demand_one_text(notebook)
     for cell in notebook.cells:
         if cell.cell_type == "code":
