@@ -3,7 +3,7 @@
 # ARGS="…" passes further arguments on: make lab ARGS="--no-browser --port 8899".
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab test run lint bench publish
+.PHONY: help setup lab test test-browser test-colab run lint bench publish
 
 # The first Python that the course supports; else python3, whose error says the rest.
 suitable = for p in python3 python3.13 python3.12 python3.11; do \
@@ -13,7 +13,7 @@ VENV := .venv/bin/python
 FIRST := /lab/tree/notebooks/00_start_here.ipynb
 
 help: ## list what make can do here
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
 
 setup: ## create .venv and install requirements.txt, if that is not done yet
 	@$(PYTHON) tools/setup_venv.py
@@ -23,8 +23,17 @@ setup: ## create .venv and install requirements.txt, if that is not done yet
 lab: setup ## open the course in JupyterLab, on lesson 00
 	GOMP_SPINCOUNT=3000 $(VENV) -m jupyterlab --notebook-dir=. --LabApp.default_url=$(FIRST) $(ARGS)
 
+# A process for each core, up to four, and each file, notebooks too, in one of them.
+PARALLEL := -n auto --maxprocesses 4 --dist loadfile
+
 test: lint ## check everything: style, helpers, laws, and every notebook's outputs
-	$(VENV) -m pytest $(ARGS)
+	$(VENV) -m pytest $(PARALLEL) $(ARGS)
+
+test-browser: setup ## open a lesson in a browser and move its widgets (needs Chromium)
+	$(VENV) -m pytest tests/browser $(ARGS)
+
+test-colab: setup ## run every lesson with Colab's versions, as Colab would
+	$(VENV) -m tools.colab $(ARGS)
 
 run: setup ## execute all notebooks and store their outputs (ARGS="path …" for some)
 	$(VENV) -m tools.notebooks run $(ARGS)

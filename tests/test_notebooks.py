@@ -615,7 +615,7 @@ def template():
 def test_the_environment_is_forced_and_the_math_path_can_be_let_go():
     environment = {"OMP_NUM_THREADS": "7", "MKL_CBWR": "COMPATIBLE"}
     make_reproducible(environment)
-    assert environment["OMP_NUM_THREADS"] == "2"
+    assert environment["OMP_NUM_THREADS"] == "1"
     assert environment["MKL_CBWR"] == "AVX2"
     environment[MATH_SWITCH] = "own"
     make_reproducible(environment)

@@ -21,12 +21,12 @@ MATH_PATH = {
 }
 
 REPRODUCIBLE_ENVIRONMENT = MATH_PATH | {
-    # Sums are split by thread, so their number is part of the result.
-    "OMP_NUM_THREADS": "2",
-    "MKL_NUM_THREADS": "2",
-    # A thread that waits gives its core away soon. By default it holds it for long, and
-    # a second process on the same cores, another kernel say, slows both down manyfold;
-    # alone on the machine it costs nothing that could be measured.
+    # Sums are split by thread, so their number is part of the result. One, because so
+    # small models hardly gain from a second, while a second notebook gains much.
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    # A lesson may ask for more. A thread that waits then gives its core away soon: by
+    # default it holds it for long, and kernels that share cores slow down manyfold.
     "GOMP_SPINCOUNT": "3000",
     # The order of sets of strings.
     "PYTHONHASHSEED": "0",
@@ -34,6 +34,8 @@ REPRODUCIBLE_ENVIRONMENT = MATH_PATH | {
     "CUDA_VISIBLE_DEVICES": "-1",
     # Progress bars are for people: what they print depends on the clock.
     "TQDM_DISABLE": "1",
+    # A widget lives in an open page only; what is stored is its picture.
+    "COURSE_STILL": "1",
     # Figures go into the notebook, and nobody's start-up files run in the kernel.
     "MPLBACKEND": "module://matplotlib_inline.backend_inline",
     "IPYTHONDIR": str(CACHE / "ipython"),
