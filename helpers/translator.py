@@ -131,7 +131,7 @@ RECIPES = {
             "dropout": 0.0,
             "max_length": 128,
         },
-        training=TrainingConfig(epochs=8, peak_rate=4e-3),
+        training=TrainingConfig(epochs=7, peak_rate=4e-3),
     ),
     "multi30k": Recipe(
         model={"d_model": 128, "n_heads": 4, "d_ff": 256, "n_layers": 3},

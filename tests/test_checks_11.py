@@ -133,6 +133,19 @@ def from_nothing(model, source, max_length):
     return tokens
 
 
+def forgetful(model, source, max_length):
+    """`finished` is the last token's alone."""
+    tokens = torch.full((len(source), 1), BOS)
+    finished = torch.zeros(len(source), dtype=torch.bool)
+    for _ in range(max_length):
+        token = model(source, tokens)[:, -1].argmax(dim=-1).masked_fill(finished, PAD)
+        tokens = torch.cat([tokens, token[:, None]], dim=1)
+        finished = token == EOS
+        if finished.all():
+            break
+    return tokens[:, 1:]
+
+
 def drawn(model, source, max_length):
     def pick(logits):
         return torch.multinomial((logits[:, -1] / 5).softmax(-1), 1).squeeze(1)
@@ -159,7 +172,14 @@ GREEDY = {
     "goes on after its EOS": mutant(keep=lambda token, finished: token),
     "EOS itself is replaced by PAD": mutant(early=True),
     "as soon as one sentence has ended": mutant(over=torch.any),
-    "never stops before max_length": mutant(over=lambda finished: False),
+    "go on to max_length although": mutant(over=lambda finished: False),
+    "begins again after one PAD": forgetful,
+    "is filled with EOS": mutant(
+        keep=lambda token, finished: token.masked_fill(finished, EOS)
+    ),
+    "the rows differ in length": lambda *inputs: [
+        row[row != PAD].tolist() for row in by_batch(*inputs)
+    ],
     "one token too few": shifted(-1),
     "one token too many": shifted(1),
     "BOS is still in front": lambda *inputs: torch.nn.functional.pad(
@@ -287,7 +307,11 @@ def by_numpy(hypothesis, reference, n):
     return tuple(map(np.int64, by_counter(hypothesis, reference, n)))
 
 
-@pytest.mark.parametrize("sound", [by_counter, by_removing, by_numpy])
+def by_tensor(hypothesis, reference, n):
+    return torch.tensor(by_counter(hypothesis, reference, n))
+
+
+@pytest.mark.parametrize("sound", [by_counter, by_removing, by_numpy, by_tensor])
 def test_sound_matches(sound):
     assert_all_right(lesson11.ngram_matches.findings(sound), 2)
 
@@ -299,6 +323,10 @@ def swap(function):
 MATCHES = {
     "more often than the reference has it: clip": lambda h, r, n: (
         sum(gram in grams(r, n) for gram in grams(h, n)),
+        len(grams(h, n)),
+    ),
+    "the sum of all matches is clipped": lambda h, r, n: (
+        min(sum(gram in grams(r, n) for gram in grams(h, n)), len(grams(r, n))),
         len(grams(h, n)),
     ),
     "repeated runs of the hypothesis count once": lambda h, r, n: (
@@ -322,7 +350,7 @@ MATCHES = {
         len(grams(h, n)[::n]),
     ),
     "swapped": swap(by_counter),
-    "not their quotient": lambda h, r, n: 0.5,
+    "not one number": lambda h, r, n: 0.5,
     "two counts, matched and total, not 'x'": lambda h, r, n: "x",
     "due is": lambda h, r, n: (0, len(grams(h, n))),
     "your code stopped with": lambda h, r, n: by_counter(h, r),

@@ -78,6 +78,7 @@ GREEDY = {
     "start": lambda source: source.new_full((len(source), 1), BOS),
     "ask": lambda model, source, tokens: model(source, tokens),
     "pick": lambda logits: logits[:, -1].argmax(-1),
+    "note": lambda finished, token: finished | (token == EOS),
     # `before`, `after`: which rows have ended without this token, and with it
     "fill": lambda token, before, after: token.masked_fill(before, PAD),
     "over": lambda finished: finished.all(),
@@ -93,7 +94,7 @@ def _greedy(model, source, max_length, **steps) -> Tensor:
     finished = source.new_zeros(source.size(0), dtype=torch.bool)
     for _ in range(steps["steps"](max_length)):
         token = steps["pick"](steps["ask"](model, source, tokens))
-        ended = finished | (token == EOS)
+        ended = steps["note"](finished, token)
         token = steps["fill"](token, finished, ended)
         tokens = torch.cat([tokens, token[:, None]], dim=1)
         finished = ended
@@ -149,6 +150,16 @@ GREEDY_MISTAKES = [
         {"fill": lambda token, before, after: token},
     ),
     Mistake(
+        "a sentence that has ended begins again after one PAD",
+        "a row stays finished: keep what `finished` knew, `finished |= token == EOS`",
+        {"note": lambda finished, token: (token == EOS) & ~finished},
+    ),
+    Mistake(
+        "after its EOS a row is filled with EOS",
+        "the rest of the row is PAD: the sentence ends once",
+        {"fill": lambda token, before, after: token.masked_fill(before, EOS)},
+    ),
+    Mistake(
         "EOS itself is replaced by PAD",
         "fill with PAD only from the token after EOS: update `finished` after that",
         {"fill": lambda token, before, after: token.masked_fill(after, PAD)},
@@ -159,9 +170,8 @@ GREEDY_MISTAKES = [
         {"over": lambda finished: finished.any()},
     ),
     Mistake(
-        "it never stops before max_length",
-        "when all sentences have ended, the rest is padding that the model computes "
-        "for nothing",
+        "the rows go on to max_length although all sentences end before",
+        "stop when every row has its EOS: what follows is padding only",
         {"over": lambda finished: False},
     ),
     Mistake(
@@ -214,6 +224,8 @@ def greedy(function: Callable[..., Tensor]) -> Iterator[Finding]:
 def _ids(function, inputs) -> Tensor:
     output = attempt(function, *inputs)
     if isinstance(output, list) and output and isinstance(output[0], list):
+        if len({*map(len, output)}) > 1:
+            raise Stop(wrong("the rows differ in length: fill them with PAD"))
         output = torch.tensor(output)
     if not isinstance(output, Tensor) or output.dim() != 2:
         got = (
@@ -319,6 +331,11 @@ def _unclipped(hypothesis, reference, n):
     return sum(gram in theirs for gram in ours), len(ours)
 
 
+def _clipped_as_a_whole(hypothesis, reference, n):
+    matched, total = _unclipped(hypothesis, reference, n)
+    return min(matched, len(_grams(reference, n))), total
+
+
 def _distinct(hypothesis, reference, n):
     ours, theirs = set(_grams(hypothesis, n)), set(_grams(reference, n))
     return len(ours & theirs), len(ours)
@@ -360,10 +377,12 @@ def _pieces(hypothesis, reference, n):
 MATCH_MISTAKES = {
     "a run counts more often than the reference has it: clip, that is count each at "
     "most as often as it occurs in the reference": _unclipped,
-    "repeated runs of the hypothesis count once only: a set forgets how often; use a "
-    "Counter": _distinct,
-    "a run that stands twice in both counts once: a set forgets how often; use a "
-    "Counter": _distinct_of_all,
+    "the sum of all matches is clipped: clip each run by its own count in the "
+    "reference": _clipped_as_a_whole,
+    "repeated runs of the hypothesis count once only: a set forgets how often; add up "
+    "the counts of a Counter": _distinct,
+    "a run that stands twice in both counts once: a set forgets how often; add up the "
+    "counts of a Counter": _distinct_of_all,
     "the total is that of the reference: precision asks how much of what was written "
     "is right, so count the hypothesis": _recall,
     "runs are compared place by place: one may match wherever it stands": _in_place,
@@ -373,7 +392,7 @@ MATCH_MISTAKES = {
     "runs overlap: the next begins one word later, not n words later": _pieces,
 }
 PAIRS = [
-    ("le le chat dort dort dort", "le chat dort"),
+    ("le le chat dort dort dort", "le chat dort ici"),
     ("le chat et le chat noir", "le chat voit le chat et le chien"),
     ("elle ne voit pas le chat noir", "elle ne voit pas le chat de la voisine"),
     ("oui", "oui oui oui"),
@@ -412,8 +431,10 @@ def ngram_matches(function: Callable[..., tuple[int, int]]) -> Iterator[Finding]
 
 
 def _pair(output) -> tuple[int, int]:
+    if hasattr(output, "tolist"):  # a tensor or an array
+        output = output.tolist()
     if isinstance(output, Real) and not isinstance(output, bool):
-        raise Stop(wrong("return two counts, matched and total, not their quotient"))
+        raise Stop(wrong("return two counts, matched and total, not one number"))
     pair = tuple(output) if isinstance(output, tuple | list) else ()
     if len(pair) != 2 or not all(isinstance(part, Real) for part in pair):
         raise Stop(wrong(f"return two counts, matched and total, not {output!r:.40}"))
