@@ -17,6 +17,7 @@ from helpers.checks import (
     lesson09,
     lesson10,
     lesson11,
+    lesson12,
 )
 
 __all__ = [
@@ -31,4 +32,5 @@ __all__ = [
     "lesson09",
     "lesson10",
     "lesson11",
+    "lesson12",
 ]

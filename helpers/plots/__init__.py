@@ -7,6 +7,7 @@ new figure without one) and returns it, so that a lesson can add to the picture.
 from helpers.plots.architecture import PARTS, architecture_map
 from helpers.plots.curves import learning_curves
 from helpers.plots.heatmaps import alignment_overlay, attention_grid, heatmap
+from helpers.plots.pages import attention_page
 from helpers.plots.style import COLOURS
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "alignment_overlay",
     "architecture_map",
     "attention_grid",
+    "attention_page",
     "heatmap",
     "learning_curves",
 ]

@@ -1,0 +1,170 @@
+"""Lesson 12's explorer in a browser: JupyterLab runs it, keys move its slider.
+
+`make test-browser` runs this; it is skipped, with its reason, where there is no
+Chromium. What the browser shows is kept as screenshots in pytest's temporary folder.
+"""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from urllib.error import URLError
+from urllib.request import urlopen
+
+import pytest
+
+from tools.reproducible import ROOT
+
+LESSON = "12_reading_attention.ipynb"
+TOKEN = "only-for-this-test"
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))),
+    None,
+)
+DRIVER = shutil.which("chromedriver")
+MISSING = "Chromium" if CHROMIUM is None else "chromedriver" if DRIVER is None else ""
+FLAGS = (
+    "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run "
+    "--disable-background-networking --disable-component-update --disable-sync "
+    "--window-size=1400,1400"
+)
+# What is asked of the page; the explorer is the one output with a slider.
+EXPLORER = "document.querySelector('.jp-OutputArea-child:has(.noUi-handle)')"
+BUSY = (
+    "return [...document.querySelectorAll('.jp-InputPrompt')]"
+    ".filter(prompt => prompt.textContent.includes('*')).length"
+)
+PICTURE = f"""
+    const image = {EXPLORER}?.querySelector('img');
+    if (!image || !image.naturalWidth) return null;
+    const canvas = document.createElement('canvas');
+    [canvas.width, canvas.height] = [image.naturalWidth, image.naturalHeight];
+    canvas.getContext('2d').drawImage(image, 0, 0);
+    return canvas.toDataURL();
+"""
+
+
+def wait(question, seconds, what):
+    """What `question()` gives as soon as it is true; the test fails after `seconds`."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if answer := question():
+            return answer
+        time.sleep(0.3)
+    pytest.fail(f"{what}: not within {seconds} s")
+
+
+@contextmanager
+def jupyterlab(folder):
+    """A server over a folder, as a learner has it: with widgets, not with stills."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    settings = folder / "settings"
+    command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root"]
+    command += [f"--port={port}", "--ServerApp.port_retries=0"]
+    command += [f"--IdentityProvider.token={TOKEN}", f"--notebook-dir={folder}"]
+    environment = {k: v for k, v in os.environ.items() if k != "COURSE_STILL"}
+    environment |= {"JUPYTER_CONFIG_DIR": str(settings)}
+    environment |= {"JUPYTERLAB_SETTINGS_DIR": str(settings / "user")}
+    environment |= {"JUPYTERLAB_WORKSPACES_DIR": str(settings / "workspaces")}
+    with (folder / "server.log").open("w") as log:
+        server = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+        address = f"http://127.0.0.1:{port}"
+        try:
+            wait(lambda: answers(f"{address}/api?token={TOKEN}"), 60, "JupyterLab")
+            yield address
+        finally:
+            server.terminate()  # it ends its kernels first
+            try:
+                server.wait(30)
+            except subprocess.TimeoutExpired:
+                server.kill()
+
+
+def answers(url):
+    try:
+        with urlopen(url, timeout=5) as reply:
+            return reply.status == 200
+    except (URLError, OSError):
+        return False
+
+
+@contextmanager
+def browser(profile):
+    """Chromium without a window."""
+    from selenium import webdriver
+    from selenium.webdriver.chrome.service import Service
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    for flag in (*FLAGS.split(), f"--user-data-dir={profile}"):
+        options.add_argument(flag)
+    driver = webdriver.Chrome(options=options, service=Service(DRIVER))
+    try:
+        yield driver
+    finally:
+        driver.quit()
+
+
+def choose(driver, *names):
+    """Click through the menus."""
+    for name in names:
+
+        def entry(name=name):
+            labels = ".lm-MenuBar-itemLabel, .lm-Menu-itemLabel"
+            found = driver.find_elements("css selector", labels)
+            return next((label for label in found if label.text.strip() == name), None)
+
+        wait(entry, 20, f"the menu's entry {name}").click()
+
+
+@pytest.mark.skipif(bool(MISSING), reason=f"no {MISSING} found: install chromium")
+def test_the_slider_changes_the_picture(tmp_path):
+    from selenium.webdriver.common.keys import Keys
+
+    # A copy, so that JupyterLab's autosave leaves the lesson as it is.
+    folder = tmp_path / "course"
+    folder.mkdir()
+    shutil.copy(ROOT / "notebooks" / LESSON, folder)
+    with jupyterlab(folder) as address, browser(tmp_path / "profile") as driver:
+        ask = driver.execute_script
+        # "reset" opens no other tab, and the token logs in
+        driver.get(f"{address}/lab/tree/{LESSON}?reset&token={TOKEN}")
+        ready = "return !!document.querySelector('.jp-NotebookPanel .jp-InputPrompt')"
+        wait(lambda: ask(ready), 60, "the notebook")
+        # the status bar says "No Kernel | Initializing" before "Python 3 … | Idle"
+        bar = "document.querySelector('#jp-main-statusbar')"
+        idle = f"return {bar}.textContent.includes('| Idle')"
+        wait(lambda: ask(idle), 60, "the kernel")
+        driver.save_screenshot(str(tmp_path / "opened.png"))
+
+        choose(driver, "Run", "Run All Cells")
+        # The first run may train the translator.
+        wait(lambda: ask(f"return !!{EXPLORER}"), 300, "the explorer's widgets")
+        ask(f"{EXPLORER}.scrollIntoView({{block: 'center'}})")
+        first = wait(lambda: ask(PICTURE), 60, "the explorer's picture")
+        wait(lambda: not ask(BUSY), 300, "the end of Run All")
+        ask(f"{EXPLORER}.scrollIntoView({{block: 'center'}})")
+        driver.save_screenshot(str(tmp_path / "explorer.png"))
+
+        handle = ask(f"return {EXPLORER}.querySelector('.noUi-handle')")
+        seen = [first]
+        for _ in range(2):
+            handle.send_keys(Keys.ARROW_RIGHT)
+            change = wait(
+                lambda: (now := ask(PICTURE)) not in (None, *seen) and now,
+                30,
+                "another picture after an arrow key",
+            )
+            seen.append(change)
+        driver.save_screenshot(str(tmp_path / "moved.png"))
+        handle.send_keys(Keys.ARROW_LEFT)
+        wait(lambda: ask(PICTURE) == seen[1], 30, "the picture before, on the way back")
+        errors = "return document.querySelectorAll('[data-mime-type$=error]').length"
+        assert ask(errors) == 0
+    stored = (ROOT / "notebooks" / LESSON).read_bytes()
+    assert b"COURSE_STILL" not in stored and b"widget-view" not in stored
