@@ -1,6 +1,7 @@
 """Lesson 10's checks: right answers pass, and every mistake is called by its name."""
 
 import itertools
+from collections import Counter
 
 import matplotlib.pyplot as plt
 import pytest
@@ -8,6 +9,7 @@ import torch
 
 from helpers import PAD
 from helpers.checks import lesson10
+from helpers.evaluation import exact_match
 
 
 def verdict(check, answer):
@@ -16,11 +18,54 @@ def verdict(check, answer):
     return "".join(f.mark for f in findings), " ".join(f.text for f in findings)
 
 
+def shares(hypotheses, references, groups):
+    """{name: (exact match with it, without it)}, where there are both."""
+    hits = [h == r for h, r in zip(hypotheses, references, strict=True)]
+    found = {}
+    for name in set().union(*groups):
+        having = [hit for hit, row in zip(hits, groups, strict=True) if name in row]
+        lacking = [
+            hit for hit, row in zip(hits, groups, strict=True) if name not in row
+        ]
+        if lacking:
+            found[name] = sum(having) / len(having), sum(lacking) / len(lacking)
+    return found
+
+
+def largest(hypotheses, references, groups, key):
+    """The name with the largest key(with it, without it)."""
+    found = shares(hypotheses, references, groups)
+    return max(found, key=lambda name: key(*found[name]))
+
+
+def with_exact_match(hypotheses, references, groups, *, careful=True):
+    """The same by the course's own exact_match, which refuses empty lists."""
+    gaps = {}
+    for name in sorted(set().union(*groups)):
+        inside = [i for i, row in enumerate(groups) if name in row]
+        outside = [i for i, row in enumerate(groups) if name not in row]
+        if careful and not outside:
+            continue
+        with_it, without = (
+            exact_match([hypotheses[i] for i in part], [references[i] for i in part])
+            for part in (inside, outside)
+        )
+        gaps[name] = without - with_it
+    return max(gaps, key=gaps.get)
+
+
+def most_wrong(hypotheses, references, groups):
+    """The name in the largest number of wrong sentences."""
+    pairs = zip(hypotheses, references, groups, strict=True)
+    return Counter(n for h, r, row in pairs if h != r for n in sorted(row)).most_common(
+        1
+    )[0][0]
+
+
 SOUND = {
-    lesson10.shifted: [
-        lambda target: (target[:, :-1], target[:, 1:]),
-        lambda target: [target[:, :-1].clone(), target[:, 1:].clone()],
-        lambda target: (target.narrow(1, 0, 4), target.narrow(1, 1, 4)),
+    lesson10.broken_phenomenon: [
+        lambda h, r, g: largest(h, r, g, lambda with_it, without: without - with_it),
+        with_exact_match,
     ],
     lesson10.accuracy: [
         lambda x, y: (x.argmax(-1) == y)[y != PAD].float().mean().item(),
@@ -49,15 +94,34 @@ def hits(x, y):
 
 
 MUTANTS = [
-    (lesson10.shifted, lambda t: (t[:, 1:], t[:, :-1]), "the two are swapped"),
-    (lesson10.shifted, lambda t: (t, t), "nothing is shifted"),
-    (lesson10.shifted, lambda t: (t[:, :-1], t[:, :-1]), "both are cut alike"),
-    (lesson10.shifted, lambda t: (t[:, 1:], t[:, 1:]), "both lose their <bos>"),
-    (lesson10.shifted, lambda t: (t, t[:, 1:]), "still holds its last column"),
-    (lesson10.shifted, lambda t: (t[:, :-1], t), "still begins with <bos>"),
-    (lesson10.shifted, lambda t: (t[:-1], t[1:]), "the first axis is the batch"),
-    (lesson10.shifted, lambda t: t[:, 1:], "return two tensors"),
-    (lesson10.shifted, lambda t: (t[:, :-2], t[:, 2:]), "come the shapes (3, 3)"),
+    (
+        lesson10.broken_phenomenon,
+        lambda h, r, g: largest(h, r, g, lambda with_it, _: -with_it),
+        "not 'contraction': it has the lowest exact match",
+    ),
+    (
+        lesson10.broken_phenomenon,
+        lambda h, r, g: largest(h, r, g, lambda with_it, without: with_it - without),
+        "not 'question': its sentences do better",
+    ),
+    (
+        lesson10.broken_phenomenon,
+        lambda h, r, g: largest(h, r, g, lambda with_it, _: with_it),
+        "do better than the others",
+    ),
+    (
+        lesson10.broken_phenomenon,
+        lambda h, r, g: largest(h, r, g, lambda _, without: without),
+        "not 'possessive'",
+    ),
+    (lesson10.broken_phenomenon, most_wrong, "the largest number of wrong sentences"),
+    (lesson10.broken_phenomenon, lambda h, r, g: "antecedent", "none of the phenomena"),
+    (
+        lesson10.broken_phenomenon,
+        lambda h, r, g: max(shares(h, r, g).values()),
+        "one phenomenon, not a tuple",
+    ),
+    (lesson10.broken_phenomenon, shares, "one phenomenon, not a dict"),
     (lesson10.accuracy, lambda x, y: hits(x, y).float().mean(), "counted as well"),
     (
         lesson10.accuracy,
@@ -123,6 +187,40 @@ MUTANTS = [
 def test_every_mistake_is_named(check, answer, name):
     marks, text = verdict(check, answer)
     assert marks == "✗" and name in text, text
+
+
+SECOND_MISTAKES = [  # right at first, wrong where every sentence shows something
+    (
+        lambda h, r, g: with_exact_match(h, r, g, careful=False),
+        "leave such a phenomenon out (your code stopped with ValueError",
+    ),
+    (lambda *_: "pronoun", "not 'pronoun'"),
+    (
+        lambda h, r, g: (
+            most_wrong(h, r, g) if any("agreement" in row for row in g) else "pronoun"
+        ),
+        "not 'agreement': it stands in the largest number",
+    ),
+]
+
+
+@pytest.mark.parametrize("answer, name", SECOND_MISTAKES)
+def test_a_fault_that_only_the_second_case_shows_is_named(answer, name):
+    marks, text = verdict(lesson10.broken_phenomenon, answer)
+    assert marks == "✓✗" and name in text, text
+
+
+def test_the_picture_of_the_planted_outputs_is_drawn(monkeypatch):
+    labels = []
+    monkeypatch.setattr(
+        plt,
+        "show",
+        lambda: labels.extend(x.get_text() for x in plt.gca().get_xticklabels()),
+    )
+    (finding,) = lesson10.broken_phenomenon.findings(lambda *_: "contraction")
+    finding.draw()
+    assert labels == sorted({*lesson10.RENAMED})
+    plt.close("all")
 
 
 @pytest.mark.parametrize("check", SOUND)

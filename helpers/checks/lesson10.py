@@ -3,73 +3,139 @@
 from collections.abc import Callable, Iterator
 
 import torch
+from matplotlib import pyplot as plt
 from torch import Tensor
 
-from helpers import BOS, EOS, PAD
+from helpers import EOS, PAD
 from helpers.checks.core import (
     Finding,
+    Stop,
     attempt,
     check,
     right,
-    same,
     weights_beside,
     wrong,
 )
+from helpers.plots import COLOURS
 
-TARGET = torch.tensor(
-    [[BOS, 7, 8, 9, EOS], [BOS, 5, EOS, PAD, PAD], [BOS, 6, 4, EOS, PAD]]
+# What the planted translator's sentences show, and how many are right and wrong. Its
+# fault is the pronoun; contractions stand only where a pronoun does.
+PLANTED = (
+    ({"pronoun"}, 1, 1),
+    ({"pronoun", "possessive"}, 0, 6),
+    ({"pronoun", "possessive", "contraction"}, 0, 2),
+    ({"possessive"}, 8, 3),
+    ({"negation"}, 3, 1),
+    ({"question"}, 6, 0),
 )
-SHIFT_MISTAKES = {
-    "the two are swapped: the decoder reads what comes before what it says": (
-        TARGET[:, 1:],
-        TARGET[:, :-1],
-    ),
-    "nothing is shifted: the decoder would read the very token it must say": (
-        TARGET,
-        TARGET,
-    ),
-    "both are cut alike, so nothing is shifted between them": (
-        TARGET[:, :-1],
-        TARGET[:, :-1],
-    ),
-    "both lose their <bos>, so nothing is shifted between them": (
-        TARGET[:, 1:],
-        TARGET[:, 1:],
-    ),
-    "what the decoder reads still holds its last column": (TARGET, TARGET[:, 1:]),
-    "what it must say still begins with <bos>": (TARGET[:, :-1], TARGET),
-    "the first axis is the batch; cut the second, `target[:, …]`": (
-        TARGET[:-1],
-        TARGET[1:],
-    ),
+RENAMED = {
+    "pronoun": "negation",
+    "possessive": "question",
+    "contraction": "elision",
+    "negation": "pronoun",
+    "question": "possessive",
 }
 
 
+def _planted(renamed: dict[str, str], everywhere: set[str]) -> tuple[list, list, list]:
+    """Hypotheses, references and groups; `everywhere` is shown by every sentence."""
+    hypotheses, references, groups = [], [], []
+    for names, right_ones, wrong_ones in PLANTED:
+        shown = {renamed.get(name, name) for name in names} | everywhere
+        for is_right in [True] * right_ones + [False] * wrong_ones:
+            reference = f"phrase {len(references)}."
+            references.append(reference)
+            hypotheses.append(reference if is_right else "faux.")
+            groups.append(set(shown))
+    return hypotheses, references, groups
+
+
+def _shares(hypotheses: list, references: list, groups: list) -> dict[str, tuple]:
+    """{name: (exact match with it, without it, wrong sentences)}; None for no share."""
+    hits = [h == r for h, r in zip(hypotheses, references, strict=True)]
+    shares = {}
+    for name in sorted(set().union(*groups)):
+        having = [hit for hit, names in zip(hits, groups, strict=True) if name in names]
+        lacking = [
+            hit for hit, names in zip(hits, groups, strict=True) if name not in names
+        ]
+        without = sum(lacking) / len(lacking) if lacking else None
+        shares[name] = sum(having) / len(having), without, having.count(False)
+    return shares
+
+
+def _misreadings(shares: dict[str, tuple]) -> dict[str, str]:
+    """{a wrong answer: what was compared to get it}."""
+    compared = {n: row for n, row in shares.items() if row[1] is not None}
+    return {
+        min(compared, key=lambda n: compared[n][1] - compared[n][0]): (
+            "its sentences do better than the others: it is the other way round, the "
+            "share without it minus the share with it, and the largest of these"
+        ),
+        max(shares, key=lambda n: shares[n][2]): (
+            "it stands in the largest number of wrong sentences, because it stands in "
+            "so many: compare shares, not numbers"
+        ),
+        max(compared, key=lambda n: compared[n][2]): (
+            "it stands in the largest number of wrong sentences, because it stands in "
+            "so many: compare shares, not numbers"
+        ),
+        min(shares, key=lambda n: shares[n][0]): (
+            "it has the lowest exact match, but it only ever stands beside another "
+            "one: compare it with the sentences *without* it, not with a fixed number "
+            "or with all sentences"
+        ),
+    }
+
+
+def _draw_shares(shares: dict[str, tuple]) -> None:
+    """Exact match with and without each phenomenon, side by side."""
+    _, ax = plt.subplots(figsize=(7, 2.8))
+    for shift, column, label in ((-0.2, 0, "with it"), (0.2, 1, "without it")):
+        heights = [100 * (row[column] or 0) for row in shares.values()]
+        places = [i + shift for i in range(len(shares))]
+        ax.bar(places, heights, 0.38, color=COLOURS[column], label=label)
+    ax.set_xticks(range(len(shares)), shares)
+    ax.set(ylabel="exact match (%)", title="The planted outputs, by phenomenon")
+    ax.legend(frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
+    plt.show()
+
+
 @check
-def shifted(function: Callable[[Tensor], tuple[Tensor, Tensor]]) -> Iterator[Finding]:
-    """Exercise 10.1: decoder input and labels from padded target rows."""
-    output = attempt(function, TARGET)
-    if isinstance(output, list):
-        output = tuple(output)
-    if same(output, (TARGET[:, :-1], TARGET[:, 1:])):
-        yield right("the decoder reads each row without its last column")
-        yield right("and must say it without <bos>: the same row, one step later")
+def broken_phenomenon(function: Callable[..., str]) -> Iterator[Finding]:
+    """Exercise 10.2: the phenomenon whose sentences do worse than those without it."""
+    first = _planted({}, set())
+    _demand(attempt(function, *first), "pronoun", _shares(*first))
+    yield right("the fault is found, and not what merely stands beside it")
+    # The same once more, under other names and with one that all sentences show.
+    second = _planted(RENAMED, {"agreement"})
+    try:
+        answer = attempt(function, *second)
+    except Stop as stop:
+        raise Stop(
+            wrong(
+                "where every sentence shows a phenomenon there is none without it, and "
+                f"no share: leave such a phenomenon out ({stop.finding.text})"
+            )
+        ) from None
+    _demand(answer, "negation", _shares(*second))
+    yield right("what every sentence shows is left out")
+
+
+def _demand(answer, expected: str, shares: dict[str, tuple]) -> None:
+    """Nothing if the answer is right; else Stop with what was likely compared."""
+    if answer == expected:
         return
-    if not isinstance(output, tuple) or len(output) != 2:
-        yield wrong(
-            f"return two tensors, what is read and what is said, not {output!r}"
+    if not isinstance(answer, str):
+        raise Stop(
+            wrong(f"return the name of one phenomenon, not a {type(answer).__name__}")
         )
-        return
-    for mistake, answer in SHIFT_MISTAKES.items():
-        if same(output, answer):
-            yield wrong(mistake)
-            return
-    shapes = [tuple(getattr(part, "shape", ())) for part in output]
-    yield wrong(
-        f"from {tuple(TARGET.shape)} come the shapes {shapes[0]} and {shapes[1]}; "
-        f"expected {tuple(TARGET[:, 1:].shape)} twice: `target[:, :-1]` drops the last "
-        "column, `target[:, 1:]` the first"
-    )
+    if answer not in shares:
+        raise Stop(
+            wrong(f"{answer!r} is none of the phenomena shown: {', '.join(shares)}")
+        )
+    text = _misreadings(shares).get(answer, "another one explains the errors better")
+    raise Stop(wrong(f"not {answer!r}: {text}", lambda: _draw_shares(shares)))
 
 
 def _probe() -> tuple[Tensor, Tensor]:
@@ -124,7 +190,7 @@ def _counts(logits: Tensor, labels: Tensor) -> dict[str, float]:
 
 @check
 def accuracy(function: Callable[[Tensor, Tensor], float]) -> Iterator[Finding]:
-    """Exercise 10.2: the share of real tokens whose largest logit is right."""
+    """Exercise 10.1: the share of real tokens whose largest logit is right."""
     logits, labels = _probe()
     output = attempt(function, logits, labels)
     if isinstance(output, Tensor) and output.numel() != 1:
