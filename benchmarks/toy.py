@@ -1,0 +1,40 @@
+"""Train a translator on the toy corpus, score it, and keep a table of such runs."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from helpers.corpus import toy_corpus
+from helpers.evaluation import exact_match
+from helpers.multi30k import ParallelText
+from helpers.runtime import environment_report
+from helpers.training import Trainer, TrainingConfig
+from helpers.translator import Translator
+
+
+def train_and_score(
+    translator: Translator, text: ParallelText, training: TrainingConfig
+) -> tuple[Trainer, float, float]:
+    """The finished trainer; exact match in per cent on `test` and `compositional`."""
+    pairs = (
+        translator.encode_pairs(text.train),
+        translator.encode_pairs(text.validation),
+    )
+    trainer = Trainer(translator.model, *pairs, training)
+    for _ in trainer.run():
+        pass
+    corpus, scores = toy_corpus(), []
+    for split in (corpus.test, corpus.compositional):
+        outputs = translator.translate([pair.source for pair in split])
+        scores.append(100 * exact_match(outputs, [pair.target for pair in split]))
+    return trainer, *scores
+
+
+def print_and_store(header: str, rows: Iterable[str], path: Path) -> None:
+    """Print versions, header and each row as it comes; write all of it at the end."""
+    versions = ", ".join(f"{name} {v}" for name, v in environment_report().items())
+    lines = [versions, "", header]
+    print("\n".join(lines), flush=True)
+    for row in rows:
+        lines.append(row)
+        print(row, flush=True)
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")

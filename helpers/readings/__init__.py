@@ -1,0 +1,86 @@
+"""Five readings of one paper, each made to work in its own words (lesson 16).
+
+A reading is somebody's Transformer after Vaswani et al. 2017. It keeps its own names,
+argument order and choices; what its text got wrong is repaired, and what it left open
+is filled in. `build_reading` gives A to D the interface of `helpers.transformer`, so
+that the course's training and decoding run on them; `helpers.readings.mapping` copies
+their weights into the course's own model. A part whose name the course has taken is
+called something else here (EncoderLayer is NormFirstEncoderLayer in reading C), so that
+the two can stand side by side.
+"""
+
+from dataclasses import dataclass
+from importlib import import_module
+
+from torch import nn
+
+from helpers.transformer import TransformerConfig
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a reading is: its title, its choices, and the function that builds it."""
+
+    title: str
+    choices: str
+    module: str
+    builder: str
+
+
+READINGS = {
+    "A": Reading(
+        "Notes on the Annotated Transformer's parts",
+        "Norm first and none at the end; the norm divides by std + eps; dropout on the "
+        "attention weights; four cloned linears; mask 0 = hidden.",
+        "annotated",
+        "parts_model",
+    ),
+    "B": Reading(
+        "A notebook in d2l's blocks",
+        "Norm last; valid lengths instead of masks; attention without biases; a state "
+        "that serves training and prediction; attention weights kept.",
+        "d2l_blocks",
+        "blocks_model",
+    ),
+    "C": Reading(
+        "The Annotated Transformer, annotated again",
+        "Norm first and once more on top of each stack; layers cloned from one; a "
+        "generator of log-probabilities; mask 0 = hidden.",
+        "annotated",
+        "frame_model",
+    ),
+    "D": Reading(
+        "The long tutorial",
+        "Norm last, inside the sublayers; lengths as inputs; key, value, query; mask "
+        "True = hidden; no position for padding; convolutions; all attentions given.",
+        "lengths",
+        "lengths_model",
+    ),
+    "E": Reading(
+        "A short notebook of pure attention",
+        "Attention only, norm last; d_k and d_v apart; no biases; mask 0 = hidden.",
+        "pure_attention",
+        "attention_block",
+    ),
+}
+
+
+def build_reading(
+    key: str, source_vocab: int, target_vocab: int, **sizes: float
+) -> nn.Module:
+    """The reading "A" to "E", untrained, for two vocabularies of their own.
+
+    sizes are those of TransformerConfig: d_model, n_heads, d_ff, n_layers, dropout,
+    max_length, with the paper's base model as defaults. A to D have the interface of
+    Transformer; E has no model, so it gives its attention block of these sizes.
+    ValueError for another key, or for sizes that do not fit each other.
+    """
+    if key not in READINGS:
+        raise ValueError(f"the readings are {', '.join(READINGS)}: not {key!r}")
+    reading = READINGS[key]
+    config = TransformerConfig(
+        source_vocab, target_vocab, share_embeddings=False, **sizes
+    )
+    # Imported only now, because d2l takes seconds.
+    module = import_module(f"helpers.readings.{reading.module}")
+    return getattr(module, reading.builder)(config)

@@ -1,0 +1,66 @@
+"""Reading D's table of attentions: five ways to score a key for a query (lesson 16).
+
+All map a query state (batch, query_length, d) and keys (batch, key_length, d) to
+scores (batch, query_length, key_length), before the softmax. The tutorial lists them
+and goes on with the last.
+"""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+
+class AdditiveScore(nn.Module):
+    """vᵀ tanh(W_q q + W_k k): a small network. Bahdanau et al. 2015, appendix A.1.2.
+
+    A matrix for [q; k] side by side is the same as one for each, added.
+    """
+
+    def __init__(self, d: int, hidden: int):
+        super().__init__()
+        self.query = nn.Linear(d, hidden, bias=False)
+        self.key = nn.Linear(d, hidden, bias=False)
+        self.score = nn.Linear(hidden, 1, bias=False)
+
+    def forward(self, query: Tensor, key: Tensor) -> Tensor:
+        hidden = self.query(query)[:, :, None] + self.key(key)[:, None]
+        return self.score(hidden.tanh()).squeeze(-1)
+
+
+class LocationScore(nn.Module):
+    """W q: the query alone says which of max_length places it wants.
+
+    Luong et al. 2015, section 3.1. ValueError for more keys than max_length.
+    """
+
+    def __init__(self, d: int, max_length: int):
+        super().__init__()
+        self.places = nn.Linear(d, max_length, bias=False)
+
+    def forward(self, query: Tensor, key: Tensor) -> Tensor:
+        length, max_length = key.size(1), self.places.out_features
+        if length > max_length:
+            raise ValueError(f"{length} keys, but places for {max_length}")
+        return self.places(query)[:, :, :length]
+
+
+class GeneralScore(nn.Module):
+    """qᵀ W k: a dot product with a matrix between. Luong et al. 2015, section 3.1."""
+
+    def __init__(self, d: int):
+        super().__init__()
+        self.between = nn.Linear(d, d, bias=False)
+
+    def forward(self, query: Tensor, key: Tensor) -> Tensor:
+        return dot_score(query, self.between(key))
+
+
+def dot_score(query: Tensor, key: Tensor) -> Tensor:
+    """qᵀ k. Luong et al. 2015, section 3.1."""
+    return torch.bmm(query, key.transpose(1, 2))
+
+
+def scaled_dot_score(query: Tensor, key: Tensor) -> Tensor:
+    """qᵀ k / √d. Vaswani et al. 2017, section 3.2.1."""
+    return dot_score(query, key) / math.sqrt(query.size(-1))
