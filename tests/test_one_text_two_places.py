@@ -32,6 +32,13 @@ def test_modules_exempt_from_being_shown_are_few_and_reasoned():
     assert not model & set(one_text.NOT_SHOWN)
 
 
+def test_modules_shown_from_an_exempt_package_exist_and_are_reasoned():
+    assert all(one_text.SHOWN.values())
+    for module in one_text.SHOWN:
+        assert module.partition(".")[0] in one_text.NOT_SHOWN
+        assert module in one_text.modules()
+
+
 # -- each breach is found --------------------------------------------------------------
 
 MODULE = '''\
@@ -125,6 +132,26 @@ def test_a_cell_shows_one_module():
     shown = {"02_x": lesson("def f():\n    pass\n\n\ndef g():\n    pass")}
     found = "\n".join(one_text.faults(shown, texts, {}))
     assert "one cell shows one module" in found
+
+
+def test_the_mutants_must_be_shown_and_the_checks_must_not():
+    texts = {
+        "checks.mutants": MODULE,
+        "checks.lesson02": MODULE.replace("ouble", "rop"),
+    }
+    found = "\n".join(one_text.faults({}, texts, {}))
+    assert "checks.mutants.double is kept but shown in no" in found
+    assert "checks.mutants.Doubler is kept but shown in no" in found
+    assert "lesson02" not in found
+
+
+def test_a_mutant_that_differs_from_its_cell_is_found():
+    texts = {"checks.mutants": MODULE, "maths": "def other():\n    pass\n"}
+    pending = {"checks.mutants.Doubler": "02", "maths.other": "02"}
+    same, changed = SHOWN, SHOWN.replace("the number", "it")
+    assert [*one_text.faults({"02_x": lesson(same)}, texts, pending)] == []
+    (fault,) = one_text.faults({"02_x": lesson(changed)}, texts, pending)
+    assert "helpers/checks/mutants.py" in fault and '+    """Twice it."""' in fault
 
 
 def test_lessons_are_read_from_docstrings():

@@ -31,6 +31,9 @@ NOT_SHOWN = {
     "readings": "lesson 16 reads them as they stand",
 }
 
+# Modules of such a package that a lesson shows all the same, every definition, and why.
+SHOWN = {"checks.mutants": "lesson 15 is about these faults"}
+
 
 def definitions(text):
     """The top-level definitions of a module or cell: {name: its text}, in order.
@@ -206,7 +209,7 @@ def public_components(kept):
     return [
         f"{module}.{name}"
         for module, found in kept.items()
-        if module.partition(".")[0] not in NOT_SHOWN
+        if module in SHOWN or module.partition(".")[0] not in NOT_SHOWN
         for name, text in found.items()
         if not name.startswith("_") and _is_block(text)
     ]

@@ -18,7 +18,9 @@ from helpers.checks import (
     lesson10,
     lesson11,
     lesson12,
+    lesson15,
 )
+from helpers.checks.sealed import sealed
 
 __all__ = [
     "lesson01",
@@ -33,4 +35,6 @@ __all__ = [
     "lesson10",
     "lesson11",
     "lesson12",
+    "lesson15",
+    "sealed",
 ]

@@ -1,0 +1,238 @@
+"""The property checks: no false alarm on sound models, and each is needed."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from helpers import PAD
+from helpers.checks import properties
+from helpers.checks.adapters import TorchTranslator, of_course
+from helpers.checks.breaking import MUTANTS, mutant, small_model, swap
+from helpers.checks.mutants import OpenAttention, SeesTheFuture
+from helpers.checks.properties import CHECKS, Subject, failing
+
+SIZES = {"d_model": 32, "n_heads": 4, "d_ff": 64, "n_layers": 2}
+SEEDS = range(20)
+# PyTorch's own module has this fault: test_pytorch_makes_nan_of_an_empty_source.
+NAN_OF_NOTHING = "finite without source"
+
+
+def of_torch(seed, norm_first=False):
+    torch.manual_seed(seed)
+    model = TorchTranslator(50, 60, **SIZES, norm_first=norm_first)
+    return Subject(model, 50, 60, seed=seed)
+
+
+def alarms(subject, leave_out=()):
+    verdicts = [
+        check(subject) for name, check in CHECKS.items() if name not in leave_out
+    ]
+    return {v.name: v.sentence for v in verdicts if v.holds is False}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_no_false_alarm_on_ours(norm_first, seed):
+    model = small_model(seed, norm_first=norm_first, dropout=0.1 * (seed % 2))
+    verdicts = [check(of_course(model, seed=seed)) for check in CHECKS.values()]
+    assert [v for v in verdicts if v.holds is not True] == []
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_no_false_alarm_on_pytorch_s(norm_first, seed):
+    assert alarms(of_torch(seed, norm_first), leave_out=[NAN_OF_NOTHING]) == {}
+
+
+def test_no_false_alarm_on_shared_embeddings():
+    model = small_model(0, share_embeddings=True)
+    assert alarms(of_course(model)) == {}
+
+
+def test_pytorch_makes_nan_of_an_empty_source():
+    subject = of_torch(0)
+    source, target = subject.sentences()
+    source[1] = PAD
+    rows = subject.logits(source, target).isnan().flatten(1).any(1)
+    assert rows.tolist() == [False, True, False, False]
+    assert "1 of 4 sentences" in alarms(subject)[NAN_OF_NOTHING]
+
+
+# Seen from outside, a model can only be called.
+FROM_INSIDE = {"steps equal parallel", "attention is sound"}
+SLOW = "overfits one batch"  # takes seconds where it fails: one seed must do
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("broken", MUTANTS.values(), ids=MUTANTS)
+def test_a_mutant_is_caught_by_its_checks_and_no_other(broken, seed):
+    left_out = {SLOW} if seed else set()
+    found = alarms(broken.build(seed), leave_out=left_out)
+    assert found.keys() == set(broken.caught_by) - left_out
+
+
+@pytest.mark.parametrize("broken", MUTANTS.values(), ids=MUTANTS)
+def test_checks_are_named_once_and_in_their_order(broken):
+    assert [name for name in CHECKS if name in broken.caught_by] == [*broken.caught_by]
+
+
+def test_every_check_has_a_mutant_that_it_alone_catches():
+    alone = set()
+    for broken in MUTANTS.values():
+        outside = [name for name in broken.caught_by if name not in FROM_INSIDE]
+        for names in (broken.caught_by, outside):
+            alone |= set(names) if len(names) == 1 else set()
+    assert alone == set(CHECKS)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_from_outside_the_causal_mask_is_missed_by_one_check_alone(seed):
+    for fault in ("no causal mask", "causal mask one place too wide"):
+        subject = MUTANTS[fault].build(seed, steps=None, attention=None)
+        assert alarms(subject, leave_out=[SLOW]).keys() == {"causal"}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_attention_taken_apart_is_sound(seed):
+    model = small_model(seed)
+    reference = small_model(seed)
+    swap(model, OpenAttention)
+    subject = of_course(model, seed=seed)
+    assert alarms(subject, leave_out=[SLOW] if seed else []) == {}
+    batch = subject.sentences()
+    torch.testing.assert_close(
+        subject.logits(*batch), of_course(reference).logits(*batch)
+    )
+
+
+def test_a_fault_listed_again_takes_the_place_of_the_former():
+    before = dict(MUTANTS)
+    try:
+        mutant("no causal mask", "causal")(SeesTheFuture)
+        assert list(MUTANTS) == list(before)
+        assert MUTANTS["no causal mask"].caught_by == ("causal",)
+    finally:
+        MUTANTS.update(before)
+
+
+def test_failing_names_the_checks_in_their_order():
+    broken = MUTANTS["masks repeated in another order than heads"]
+    assert failing(broken.build()) == ("batch independent", "attention is sound")
+
+
+def test_maps_of_another_shape_and_no_maps():
+    model = small_model(0)
+    turned = of_course(
+        model, attention=lambda s, t: {"cross": [torch.ones(4, 4, 9, 8)]}
+    )
+    verdict = properties.attention_is_sound(turned)
+    assert "(4, 4, 9, 8), not (4, heads, 8, 9)" in verdict.sentence
+    empty = of_course(model, attention=lambda s, t: {"cross": [], "encoder": []})
+    assert properties.attention_is_sound(empty).holds is None
+
+
+def test_what_cannot_be_judged_is_said_to_be_so():
+    model = small_model(0)
+    bare = Subject(lambda source, target: model(source, target), 50, 60)
+    unknown = {n: v.sentence for n, c in CHECKS.items() if (v := c(bare)).holds is None}
+    assert unknown.keys() == {
+        "steps equal parallel",
+        "attention is sound",
+        "all parameters learn",
+        "overfits one batch",
+        "state moves",
+    }
+    assert all("given" in sentence for sentence in unknown.values())
+
+
+def test_a_trained_model_is_not_asked_what_a_fresh_one_does():
+    subject = of_course(small_model(0), trained=True)
+    for name in ("initial loss", "overfits one batch"):
+        assert CHECKS[name](subject).holds is None
+
+
+def test_the_model_is_left_as_it_was():
+    model = small_model(0, dropout=0.1)
+    model.encoder.eval()  # a part in another mode than the rest
+    for parameter in model.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    before = {name: x.clone() for name, x in model.state_dict().items()}
+    modes = [m.training for m in model.modules()]
+    state = torch.get_rng_state()
+    for check in CHECKS.values():
+        check(of_course(model))
+    assert all(torch.equal(x, before[n]) for n, x in model.state_dict().items())
+    assert [m.training for m in model.modules()] == modes
+    assert all((p.grad == 1).all() for p in model.parameters())
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+@pytest.mark.parametrize(
+    "model, sentence",
+    [
+        (lambda s, t: None, "gives NoneType where logits (4, 8, 60) are expected"),
+        (lambda s, t: torch.zeros(4, 60), "gives (4, 60) where logits (4, 8, 60)"),
+        (lambda s, t: s @ t, "stops on source (4, 9), target (4, 8) with RuntimeError"),
+    ],
+)
+def test_a_model_of_another_form_is_told_what_is_expected(model, sentence):
+    assert sentence in properties.causal(Subject(model, 50, 60)).sentence
+
+
+def test_nan_passes_for_no_equality():
+    nothing = Subject(lambda s, t: torch.full((*t.shape, 60), math.nan), 50, 60)
+    for name in ("same twice", "length generic", "finite in half precision"):
+        assert CHECKS[name](nothing).holds is False, name
+
+
+def test_too_small_a_vocabulary_is_refused():
+    with pytest.raises(ValueError, match=r"source_vocab must be at least 24.*: 10"):
+        Subject(small_model(0), 10, 60)
+
+
+class Listed(nn.Module):
+    """Keeps its layers in a plain list."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = small_model(0)
+        self.extra = [nn.Linear(60, 60)]
+
+    def forward(self, source, target):
+        return self.extra[0](self.inner(source, target))
+
+
+class MovedByHand(nn.Module):
+    """A plain table that is fetched to the input's device each time, as d2l's."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = small_model(0)
+        self.offset = torch.randn(60)
+        self.last_logits = None  # kept for plots, never read
+
+    def forward(self, source, target):
+        self.last_logits = self.inner(source, target) + self.offset.to(source.device)
+        return self.last_logits
+
+
+def test_modules_in_a_plain_list_do_not_move():
+    verdict = properties.state_moves(Subject(Listed(), 50, 60))
+    assert not verdict.holds
+    assert "extra is a plain list of modules" in verdict.sentence
+
+
+def test_what_is_moved_by_hand_or_only_kept_may_be_plain():
+    assert properties.state_moves(Subject(MovedByHand(), 50, 60)).holds
+
+
+def test_examine_prints_a_line_for_each_and_draws_what_failed(capsys):
+    subject = MUTANTS["no causal mask"].build(0, steps=None, attention=None)
+    verdicts = properties.examine(subject)
+    lines = capsys.readouterr().out.splitlines()
+    assert [v.name for v in verdicts] == list(CHECKS)
+    assert len(lines) == len(CHECKS)
+    assert sum(line.startswith("✗ causal: a new token") for line in lines) == 1
+    assert sum(v.draw is not None for v in verdicts) == 1
