@@ -19,6 +19,7 @@ from helpers.checks import (
     lesson11,
     lesson12,
     lesson15,
+    lesson16,
 )
 from helpers.checks.sealed import sealed
 
@@ -36,5 +37,6 @@ __all__ = [
     "lesson11",
     "lesson12",
     "lesson15",
+    "lesson16",
     "sealed",
 ]
