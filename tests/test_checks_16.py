@@ -176,6 +176,18 @@ def values_forgotten(theirs, ours):
     return ours
 
 
+def keys_forgotten(theirs, ours):
+    before = ours.key_projection.weight.clone()
+    sides(theirs, ours)
+    ours.key_projection.weight.copy_(before)
+    return ours
+
+
+def other_shapes(theirs, ours):
+    ours.query_projection.weight = theirs.w_qs.weight
+    return ours
+
+
 def without_zeros(theirs, ours):
     rows = [p.weight.clone() for p in (ours.query_projection, ours.key_projection)]
     sides(theirs, ours)
@@ -229,6 +241,8 @@ FAULTS = {
     "no zeros": (without_zeros, "no row of query_projection.weight is zero"),
     "a bias": (bias_left, "query_projection.bias kept numbers"),
     "values": (values_forgotten, "value_projection.weight is not w_vs.weight"),
+    "keys": (keys_forgotten, "key_projection.weight still holds what it started with"),
+    "other shapes": (other_shapes, "query_projection.weight has now the shape (6, 16)"),
     "nothing": (lambda t, o: o, "no weight of `ours` has changed"),
     "theirs": (theirs_changed, "`theirs` have changed"),
     "another": (lambda t, o: t, "return `ours`, not another AttentionWithNorm"),

@@ -264,10 +264,11 @@ def small_keys(function: Callable) -> Iterator[Finding]:
                 torch.ones(1, 1, 6, 6).bool().tril(),
             )
             ours = MultiHeadAttention(d_model, heads)
-            before = [p.clone() for p in ours.parameters()]
+            before = {name: p.clone() for name, p in ours.named_parameters()}
             kept = [p.clone() for p in theirs.parameters()]
             output = attempt(function, theirs, ours)
             _demand_same_module(output, ours, theirs, kept)
+            _demand_shapes(ours, before)
             given = ours(*inputs)
             if not same(given, mapped(theirs, *inputs)):
                 raise Stop(wrong(_small_keys_fault(ours, theirs, before, inputs)))
@@ -282,8 +283,16 @@ def _demand_same_module(output, ours, theirs, kept) -> None:
         raise Stop(wrong("the weights of `theirs` have changed: copy, and then scale"))
 
 
+def _demand_shapes(ours, before) -> None:
+    for name, parameter in ours.named_parameters():
+        if parameter.shape != before[name].shape:
+            shapes = f"{tuple(parameter.shape)}, not {tuple(before[name].shape)}"
+            raise Stop(wrong(f"{name} has now the shape {shapes}"))
+
+
 def _small_keys_fault(ours, theirs, before, inputs) -> str:
-    if all(map(torch.equal, before, ours.parameters())):
+    kept = [n for n, p in ours.named_parameters() if torch.equal(p, before[n])]
+    if len(kept) == len(before):
         return "no weight of `ours` has changed: write with `weight.copy_(…)`"
     biases = {
         name: bias for name, bias in ours.named_parameters() if name.endswith("bias")
@@ -305,6 +314,9 @@ def _small_keys_fault(ours, theirs, before, inputs) -> str:
         part = getattr(ours, mine).weight
         if not torch.equal(part, getattr(theirs, name).weight):
             return f"{mine}.weight is not {name}.weight, which fits as it is"
+    for name in kept:
+        if name.endswith("weight"):
+            return f"{name} still holds what it started with"
     if ours.query_projection.weight.any(dim=1).all():
         return (
             "no row of query_projection.weight is zero: the rest of each head still "

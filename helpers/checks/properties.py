@@ -313,7 +313,10 @@ def steps_equal_parallel(subject: Subject) -> str:
 
 @_property
 def attention_is_sound(subject: Subject) -> str:
-    """Attention's rows sum to one, and hidden keys get no weight."""
+    """Attention's rows sum to one, and a word gives no weight to hidden keys.
+
+    What padding looks at is nobody's business: nothing reads its output.
+    """
     if subject.attention is None:
         raise _Unknown("no `attention` given")
     source, target = subject.sentences()
@@ -322,9 +325,14 @@ def attention_is_sound(subject: Subject) -> str:
         maps = subject.attention(source, target)
     length = target.size(1)
     future = torch.ones(length, length, dtype=torch.bool, device=target.device).triu(1)
-    source_pads, target_pads = ((x == PAD)[:, None, None] for x in (source, target))
-    hidden = {"encoder": source_pads, "cross": source_pads}
-    hidden["decoder"] = target_pads | future
+    padding = [x == PAD for x in (source, target)]
+    source_keys, target_keys = (pads[:, None, None] for pads in padding)
+    source_words, target_words = (~pads[:, None, :, None] for pads in padding)
+    hidden = {
+        "encoder": source_keys & source_words,
+        "decoder": (target_keys | future) & target_words,
+        "cross": source_keys & target_words,
+    }
     if not any(maps.values()):
         raise _Unknown("`attention` gives no map")
     for kind, layers in maps.items():

@@ -23,8 +23,8 @@ from helpers.transformer import TransformerConfig, check_tokens
 def clones(module: nn.Module, n: int) -> nn.ModuleList:
     """n copies of a module, with parameters of their own that start out equal.
 
-    Only a new initialisation tells them apart: until then cloned query and key
-    projections give symmetric scores, and all layers are one function.
+    A new initialisation tells them apart before the first step: until then cloned query
+    and key projections give symmetric scores, and all layers are one function.
     """
     return nn.ModuleList(copy.deepcopy(module) for _ in range(n))
 
