@@ -162,25 +162,16 @@ def test_small_keys_are_mapped(function):
     assert_all_right(lesson16.small_keys.findings(function), 2)
 
 
-def bias_left(theirs, ours):
-    before = ours.query_projection.bias.clone()
-    sides(theirs, ours)
-    ours.query_projection.bias.copy_(before)
-    return ours
+def forgetting(part):
+    """The sound mapping, but for one parameter that keeps what it started with."""
 
+    def forgetful(theirs, ours):
+        before = ours.get_parameter(part).clone()
+        sides(theirs, ours)
+        ours.get_parameter(part).copy_(before)
+        return ours
 
-def values_forgotten(theirs, ours):
-    before = ours.value_projection.weight.clone()
-    sides(theirs, ours)
-    ours.value_projection.weight.copy_(before)
-    return ours
-
-
-def keys_forgotten(theirs, ours):
-    before = ours.key_projection.weight.clone()
-    sides(theirs, ours)
-    ours.key_projection.weight.copy_(before)
-    return ours
+    return forgetful
 
 
 def other_shapes(theirs, ours):
@@ -239,9 +230,18 @@ FAULTS = {
     ),
     "swapped": (swapped, "changed places"),
     "no zeros": (without_zeros, "no row of query_projection.weight is zero"),
-    "a bias": (bias_left, "query_projection.bias kept numbers"),
-    "values": (values_forgotten, "value_projection.weight is not w_vs.weight"),
-    "keys": (keys_forgotten, "key_projection.weight still holds what it started with"),
+    "a bias": (
+        forgetting("query_projection.bias"),
+        "query_projection.bias kept numbers",
+    ),
+    "values": (
+        forgetting("value_projection.weight"),
+        "value_projection.weight is not w_vs.weight",
+    ),
+    "keys": (
+        forgetting("key_projection.weight"),
+        "key_projection.weight still holds what it started with",
+    ),
     "other shapes": (other_shapes, "query_projection.weight has now the shape (6, 16)"),
     "nothing": (lambda t, o: o, "no weight of `ours` has changed"),
     "theirs": (theirs_changed, "`theirs` have changed"),

@@ -1,9 +1,11 @@
 """The property checks: no false alarm on sound models, and each is needed."""
 
 import math
+import warnings
 
 import pytest
 import torch
+from matplotlib import pyplot as plt
 from torch import nn
 
 from helpers import PAD
@@ -226,6 +228,134 @@ def test_modules_in_a_plain_list_do_not_move():
 
 def test_what_is_moved_by_hand_or_only_kept_may_be_plain():
     assert properties.state_moves(Subject(MovedByHand(), 50, 60)).holds
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """Draws a verdict's picture; gives its axes, the colour bar's, and its numbers."""
+
+    def draw(verdict):
+        monkeypatch.setattr(plt, "show", lambda: None)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            verdict.draw()
+            figure = plt.gcf()
+            figure.canvas.draw()
+        plt.close("all")
+        ax, bar = figure.axes
+        return ax, bar, torch.as_tensor(ax.images[0].get_array().filled(-1))
+
+    return draw
+
+
+class Bag(nn.Module):
+    """The mean of the source's words beside each target word: no position anywhere."""
+
+    def __init__(self):
+        super().__init__()
+        self.read, self.write = nn.Embedding(50, 60), nn.Embedding(60, 60)
+
+    def forward(self, source, target):
+        real = (source != PAD)[..., None]
+        memory = (self.read(source) * real).sum(1, keepdim=True) / real.sum(
+            1, keepdim=True
+        )
+        return self.write(target) + memory
+
+
+def test_padding_in_front_is_asked_only_of_who_claims_to_bear_it():
+    model = small_model(0)
+    assert properties.padding_invariant(of_course(model)).holds
+    claimed = properties.padding_invariant(of_course(model, left_padding=True))
+    assert "three PADs before the source move" in claimed.sentence
+    for left_padding in (False, True):
+        subject = Subject(Bag(), 50, 60, left_padding=left_padding)
+        assert properties.padding_invariant(subject).holds, left_padding
+
+
+class SeesTargetPadding(nn.Module):
+    """Adds the number of PADs in the target to one logit of its last real token."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = small_model(0)
+
+    def forward(self, source, target):
+        logits = self.inner(source, target)
+        last = (target != PAD).sum(1) - 1
+        rows = torch.arange(len(target))
+        extra = torch.zeros_like(logits)
+        extra[rows, last, 7] = (target == PAD).sum(1).float()
+        return logits + extra
+
+
+def test_padding_of_the_target_is_asked_too(drawn):
+    verdict = properties.padding_invariant(Subject(SeesTargetPadding(), 50, 60))
+    assert "three PADs behind the target move" in verdict.sentence
+    *_, moved = drawn(verdict)
+    assert (moved[:4] < 1e-4).all() and (moved[4:, :-1] < 1e-4).all()
+    assert (moved[4:, -1] > 1).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "fault", "labels"),
+    [
+        ("causal", "no causal mask", [str(i) for i in range(8)]),
+        (
+            "padding invariant",
+            "no padding mask in cross-attention",
+            [f"behind the {side}, sentence {i}" for side in ("source", "target")
+             for i in (1, 2, 3, 4)],
+        ),
+        (
+            "batch independent",
+            "masks repeated in another order than heads",
+            [f"source {9 - i}, target {5 + i}" for i in range(4)],
+        ),
+    ],
+)  # fmt: skip
+def test_a_leak_is_drawn_where_it_is(drawn, name, fault, labels):
+    verdict = CHECKS[name](MUTANTS[fault].build())
+    ax, bar, moved = drawn(verdict)
+    assert [label.get_text() for label in ax.get_yticklabels()] == labels
+    assert moved.shape == (len(labels), 8) and len(ax.get_xticklabels()) == 8
+    leaks = moved.triu(1) if name == "causal" else moved
+    assert f"≈ {leaks.max():.2g} of their spread" in verdict.sentence
+    assert bar.get_ylabel() == "change, in spreads"
+    if name == "padding invariant":  # the target's padding is masked in this model
+        assert (moved[:4].amax(1) > 0.1).all() and (moved[4:] < 1e-4).all()
+    if name == "batch independent":  # -1: blank, where the target is padding
+        assert (moved == -1).sum(1).tolist() == [3, 2, 1, 0]
+
+
+@pytest.mark.parametrize("name", ["causal", "padding invariant", "batch independent"])
+def test_nan_is_drawn_without_a_warning(drawn, name):
+    def model(source, target):
+        logits = torch.zeros(*target.shape, 60)
+        if (source == PAD).any() or len(source) == 1 or target[0, 3] != token:
+            logits += math.nan
+        return logits
+
+    subject = Subject(model, 50, 60)
+    token = subject.sentences()[1][0, 3]
+    verdict = CHECKS[name](subject)
+    assert "≈ inf of their spread" in verdict.sentence
+    *_, moved = drawn(verdict)
+    assert moved.max() == pytest.approx(properties.TOLERANCE)
+
+
+def test_the_first_difference_from_a_reference():
+    def beside_sound(fault):
+        reference, model = small_model(0), MUTANTS[fault].build().model
+        reference.load_state_dict(model.state_dict())
+        batch = of_course(reference).sentences()
+        return properties.first_difference(model, reference, *batch)
+
+    assert beside_sound("√d_model forgotten") == "source_embedding"
+    assert beside_sound("one layer, listed twice").endswith("is missing")
+    assert beside_sound("hidden scores filled with -1e9") == "none"
+    where = "encoder.layers.0.self_attention.output_projection"
+    assert beside_sound("no scale") == where
 
 
 def test_examine_prints_a_line_for_each_and_draws_what_failed(capsys):

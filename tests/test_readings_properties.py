@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from helpers import PAD
-from helpers.checks.adapters import attention_of_reading, of_reading
+from helpers.checks.adapters import of_reading
 from helpers.checks.properties import CHECKS
 from helpers.readings import build_reading
 from helpers.readings.pure_attention import AttentionOnlyTranslator
@@ -61,7 +61,7 @@ def test_only_padding_looks_at_padding_in_b(seed):
     target[2:, -3:] = PAD
     hidden = (target == PAD)[:, None, None]
     real = (target != PAD)[:, None, :, None]
-    for weights in attention_of_reading(model, source, target)["decoder"]:
+    for weights in model.attention_maps(source, target)["decoder"]:
         assert (weights * hidden * ~real).max() > 0.01
         assert (weights * hidden * real == 0).all()
 
@@ -70,7 +70,7 @@ def test_only_padding_looks_at_padding_in_b(seed):
 def test_every_map_is_given(key):
     model = reading(key, 0).eval()
     source, target = of_reading(model).sentences()
-    maps = attention_of_reading(model, source, target)
+    maps = model.attention_maps(source, target)
     assert list(maps) == ["encoder", "decoder", "cross"]
     sizes = {"encoder": (9, 9), "decoder": (8, 8), "cross": (8, 9)}
     for kind, layers in maps.items():

@@ -4,6 +4,7 @@
 """
 
 import math
+import re
 from collections.abc import Callable
 
 import torch
@@ -12,13 +13,16 @@ from torch import Tensor, nn
 from helpers import PAD
 from helpers.attention import record_attention
 from helpers.checks.properties import Subject
+from helpers.plots.pages import KINDS
 from helpers.positions import PositionalEncoding
+from helpers.readings.prefix import Translator
 from helpers.transformer import Transformer
 
-KINDS = {
-    "encoder": ("encoder", "self_attention"),
-    "decoder": ("decoder", "self_attention"),
-    "cross": ("decoder", "cross_attention"),
+# What Subject calls the kinds of attention, and what the pages of maps call them.
+NAMES = {
+    "encoder": "encoder self-attention",
+    "decoder": "decoder self-attention",
+    "cross": "cross-attention",
 }
 
 
@@ -28,75 +32,27 @@ def of_course(model: Transformer, **options) -> Subject:
     def attention(source: Tensor, target: Tensor) -> dict[str, list[Tensor]]:
         with record_attention(model) as maps:
             model(source, target)
+        modules = {kind: KINDS[name].module for kind, name in NAMES.items()}
         return {
-            kind: [
-                maps[name] for name in maps if name.startswith(stack) and part in name
-            ]
-            for kind, (stack, part) in KINDS.items()
+            kind: [maps[name] for name in maps if _numbered(name, module)]
+            for kind, module in modules.items()
         }
 
     return _subject(model, attention, options)
 
 
-def of_reading(model: nn.Module, **options) -> Subject:
+def of_reading(model: Translator, **options) -> Subject:
     """One of lesson 16's five readings, with the maps that it keeps or returns.
 
     model is what `helpers.readings.build_reading` gives for A to D, or an
     AttentionOnlyTranslator, which is E.
     """
-
-    def attention(source: Tensor, target: Tensor) -> dict[str, list[Tensor]]:
-        return attention_of_reading(model, source, target)
-
-    return _subject(model, attention, options)
+    return _subject(model, model.attention_maps, options)
 
 
-def attention_of_reading(
-    model: nn.Module, source: Tensor, target: Tensor
-) -> dict[str, list[Tensor]]:
-    """Every map of a batch in the form that Subject's `attention` has."""
-    kind = type(model).__name__
-    if kind == "LengthsTranslator":  # D returns them
-        lengths = [(tokens != PAD).sum(dim=1) for tokens in (source, target)]
-        return dict(
-            zip(
-                KINDS,
-                model.model(source, lengths[0], target, lengths[1])[1:],
-                strict=True,
-            )
-        )
-    if kind == "AttentionOnlyTranslator":  # so does each of E's blocks
-        blocks = (model.encoder, model.self_attention, model.cross_attention)
-        return dict(zip(KINDS, _returned(model, blocks, source, target), strict=True))
-    model(source, target)
-    if kind == "BlocksTranslator":  # B keeps them, heads folded into the batch
-        heads = model.config.n_heads
-        kept = (model.encoder.attention_weights, *model.decoder.attention_weights)
-        return {
-            name: [weights.unflatten(0, (-1, heads)) for weights in maps]
-            for name, maps in zip(KINDS, kept, strict=True)
-        }
-    encoder, decoder = model.model.encoder.layers, model.model.decoder.layers
-    return {  # A and C keep them
-        "encoder": [layer.self_attn.attn for layer in encoder],
-        "decoder": [layer.self_attn.attn for layer in decoder],
-        "cross": [layer.src_attn.attn for layer in decoder],
-    }
-
-
-def _returned(model, stacks, source, target) -> list[list[Tensor]]:
-    """What the modules of each stack return second while the model runs."""
-    maps = {module: None for stack in stacks for module in stack}
-    handles = [
-        module.register_forward_hook(
-            lambda module, _, output: maps.__setitem__(module, output[1].detach())
-        )
-        for module in maps
-    ]
-    model(source, target)
-    for handle in handles:
-        handle.remove()
-    return [[maps[module] for module in stack] for stack in stacks]
+def _numbered(name: str, module: str) -> bool:
+    """Whether name is that of the module with some number for its {}."""
+    return re.fullmatch(module.replace("{}", r"\d+"), name) is not None
 
 
 def _subject(model: nn.Module, attention: Callable, options: dict) -> Subject:

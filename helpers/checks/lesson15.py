@@ -23,7 +23,7 @@ from helpers.checks.core import (
     wrong,
 )
 from helpers.checks.mutants import SeesOneAhead, SeesTheFuture
-from helpers.checks.properties import CHECKS, Subject
+from helpers.checks.properties import CHECKS, first_difference
 from helpers.checks.sealed import KEPT, sealed, secret
 from helpers.masks import decoder_mask, padding_mask
 from helpers.transformer import Transformer
@@ -297,36 +297,17 @@ def _contradiction(number: int, claimed: tuple[str, ...], true: Mutant) -> str:
             "it fails the same checks, in another way: read which places or names "
             "their lines give, and draw what changes"
         )
-    place = first_difference(*_beside_reference(number))
     return (
         "no check sees either of them; give a sound model the same weights and compare "
-        f"module by module: the first that differs is {place}"
+        f"module by module: the first that differs is {_first_difference(number)}"
     )
 
 
-def _beside_reference(number: int) -> tuple[nn.Module, nn.Module, Subject]:
+def _first_difference(number: int) -> str:
+    """Where a sealed model leaves a sound one of the same weights."""
     model, reference = sealed(number), small_model(number)
     reference.load_state_dict(model.state_dict())
-    return model, reference, of_course(reference)
-
-
-def first_difference(model: nn.Module, reference: nn.Module, subject: Subject) -> str:
-    """The name of the first module, in order of completion, whose output differs."""
-    outputs = [{}, {}]
-    for kept, one in zip(outputs, (model, reference), strict=True):
-        hooks = []
-        for name, module in one.named_modules():
-
-            def keep(module, _, output, name=name, kept=kept):
-                kept.setdefault(name, output)  # and return None: no other output
-
-            hooks.append(module.register_forward_hook(keep))
-        with torch.no_grad():
-            one.eval()(*subject.sentences())
-        for hook in hooks:
-            hook.remove()
-    ours, due = outputs
-    return next(name for name in due if not same(ours.get(name), due[name]))
+    return first_difference(model, reference, *of_course(reference).sentences())
 
 
 def all_faults() -> list[str]:

@@ -10,6 +10,9 @@ target_length, target_vocab), at each position those of the next token. Every ch
 runs the model on random sentences and returns a `Verdict`: the property holds, it does
 not and where, or it cannot be judged. None of them needs to know how the model is made,
 and all leave its weights, mode and random state as they found them.
+
+What no property sees, a sound model of the same weights may show: `first_difference`
+compares the two, module by module.
 """
 
 import copy
@@ -46,7 +49,8 @@ class Subject:
     of a batch as {"encoder": …, "decoder": …, "cross": …}, each a list with a tensor
     (batch, heads, query_length, key_length) a layer. `longest` is a length that the
     model ought to take. A trained model is not asked for its initial loss, nor to learn
-    one batch by heart.
+    one batch by heart. `left_padding` says that the model claims to bear padding in
+    front of the words, which few do: see `padding_invariant`.
     """
 
     model: Callable[[Tensor, Tensor], Tensor]
@@ -57,6 +61,7 @@ class Subject:
     attention: Callable[[Tensor, Tensor], Maps] | None = None
     longest: int = 40
     trained: bool = False
+    left_padding: bool = False
     seed: int = 0
 
     def __post_init__(self):
@@ -206,39 +211,66 @@ def causal(subject: Subject) -> str:
     _steady(subject)
     source, target = subject.sentences()
     before, length = subject.logits(source, target), target.size(1)
-    changes = torch.zeros(length, length)  # changed position × output position
+    changes = torch.zeros(length, length)  # output position × changed position
     for position in range(1, length):
         other = _replace(target, position, subject.target_vocab)
-        changes[position] = _change(before, subject.logits(source, other))[0].cpu()
-    leaks = changes.tril(-1)  # outputs before the changed position
+        changes[:, position] = _change(before, subject.logits(source, other))[0].cpu()
+    leaks = changes.triu(1)  # outputs before the changed position
     if leaks.max() > TOLERANCE:
-        changed, output = divmod(int(leaks.argmax()), length)
+        changed, output = divmod(int(leaks.T.argmax()), length)
         raise _Fails(
             f"a new token at position {changed} moves the logits of position "
             f"{output} by {_spread(leaks.max().item())}: it sees the future",
-            functools.partial(_draw_changes, changes),
+            functools.partial(
+                _draw_changes,
+                changes,
+                [str(i) for i in range(length)],
+                title="Above the diagonal, outputs see the future",
+                xlabel="changed target position",
+                ylabel="position of the logits",
+            ),
         )
     return "no position's logits move when a later target token changes"
 
 
 @_property
 def padding_invariant(subject: Subject) -> str:
-    """Padding on either side leaves the logits of the real tokens alone."""
+    """Padding on either side leaves the logits of the real tokens alone.
+
+    "Either side" is the source and the target; PADs stand *behind* the words, where
+    batches are padded. In front of them they give every word a later position, and a
+    model that counts positions from the start of the row, as the paper's sinusoids do,
+    must then answer otherwise, however good its masks are. So padding on the left is no
+    property of a sound Transformer. A model that claims it all the same, because it
+    counts its positions from the first word, is held to it: `left_padding=True`.
+    """
     _steady(subject)
     source, target = subject.sentences()
-    before = subject.logits(source, target)
-    for side, longer in (
-        ("source", (F.pad(source, (0, 3), value=PAD), target)),
-        ("target", (source, F.pad(target, (0, 3), value=PAD))),
-    ):
-        after = subject.logits(*longer)[:, : target.size(1)]
-        changes = _change(before, after)
+    before, length = subject.logits(source, target), target.size(1)
+    moved = {}
+    for place in ("behind", "before") if subject.left_padding else ("behind",):
+        pads, first = ((0, 3), 0) if place == "behind" else ((3, 0), 3)
+        after = subject.logits(F.pad(source, pads, value=PAD), target)
+        moved[f"{place} the source"] = _change(before, after).cpu()
+        after = subject.logits(source, F.pad(target, pads, value=PAD))
+        real = after[:, first : first + length]
+        moved[f"{place} the target"] = _change(before, real).cpu()
+    for place, changes in moved.items():
         if changes.max() > TOLERANCE:
+            rows = [f"{p}, sentence {row}" for p in moved for row in (1, 2, 3, 4)]
             raise _Fails(
-                f"three PADs behind the {side} move the logits of real tokens by up "
-                f"to {_spread(changes.max().item())}"
+                f"three PADs {place} move the logits of real tokens by up to "
+                f"{_spread(changes.max().item())}",
+                functools.partial(
+                    _draw_changes,
+                    torch.cat([*moved.values()]),
+                    rows,
+                    title="Padding moves the logits of real tokens",
+                    ylabel="where the PADs are",
+                ),
             )
-    return "PADs behind source or target do not move the logits of real tokens"
+    places = "before or behind" if subject.left_padding else "behind"
+    return f"PADs {places} source or target do not move the logits of real tokens"
 
 
 @_property
@@ -254,11 +286,19 @@ def batch_independent(subject: Subject) -> str:
         source[row, 9 - row :] = target[row, 5 + row :] = PAD
     alone = [subject.logits(source[i : i + 1], target[i : i + 1]) for i in range(4)]
     changes = _change(torch.cat(alone), subject.logits(source, target))
-    changes = changes * (target != PAD)
-    if changes.max() > TOLERANCE:
+    real = target != PAD
+    if changes[real].max() > TOLERANCE:
+        lengths = [(rows != PAD).sum(1).tolist() for rows in (source, target)]
         raise _Fails(
             "the logits of a sentence alone and among others differ by "
-            f"{_spread(changes.max().item())}: sentences leak into each other"
+            f"{_spread(changes[real].max().item())}: sentences leak into each other",
+            functools.partial(
+                _draw_changes,
+                changes.masked_fill(~real, math.nan).cpu(),
+                [f"source {s}, target {t}" for s, t in zip(*lengths, strict=True)],
+                title="Its neighbours move a sentence's logits",
+                ylabel="tokens of the sentence",
+            ),
         )
     return "a sentence has the same logits alone and among others"
 
@@ -553,6 +593,41 @@ def _check_finite(logits: Tensor, when: str) -> None:
         raise _Fails(f"{when} {count} of {len(bad)} sentences get NaN or infinity")
 
 
+# --- Beside a reference ---------------------------------------------------------------
+
+
+def outputs(module: nn.Module, source: Tensor, target: Tensor) -> dict[str, Tensor]:
+    """Each submodule's first output, by name, in the order in which they finish."""
+    kept, hooks = {}, []
+    for name, part in module.named_modules():
+
+        def keep(part, _, output, name=name):
+            kept.setdefault(name, output)  # and return None: no other output
+
+        hooks.append(part.register_forward_hook(keep))
+    with torch.no_grad():
+        module.eval()(source, target)
+    for hook in hooks:
+        hook.remove()
+    return kept
+
+
+def first_difference(
+    module: nn.Module, reference: nn.Module, source: Tensor, target: Tensor
+) -> str:
+    """The first submodule whose output is not that of the reference, by name.
+
+    The reference is sound and has the module's weights. "none" if all outputs agree.
+    """
+    ours, due = outputs(module, source, target), outputs(reference, source, target)
+    for name in due:
+        if name not in ours:
+            return f"{name} is missing"
+        if not torch.allclose(ours[name], due[name], atol=1e-4):
+            return name
+    return "none"
+
+
 # --- Tools of the checks --------------------------------------------------------------
 
 
@@ -642,17 +717,29 @@ def _about(values: Tensor) -> str:
     return f"≈ {values.max().item():.2f}"
 
 
-def _draw_changes(changes: Tensor) -> None:
-    """A heatmap of what a new token at each position does to every output."""
-    names = [str(i) for i in range(len(changes))]
-    ax = heatmap(
-        changes.T,
-        names,
-        names,
-        title="Above the diagonal, outputs see the future",
-        highest=changes.max().item(),
-    )
-    ax.set(xlabel="changed target position", ylabel="position of the logits")
+def _draw_changes(
+    changes: Tensor,
+    rows: list[str],
+    *,
+    title: str,
+    xlabel: str = "position of the logits (0 reads <bos>)",
+    ylabel: str = "",
+) -> None:
+    """A heatmap of how far logits move, in their spread.
+
+    changes (rows, positions); NaN, where there is nothing to compare, stays blank.
+    Infinity has the colour of the largest change that is finite.
+    """
+    finite = changes[changes.isfinite()]
+    highest = max([TOLERANCE, *finite.tolist()])
+    figure, ax = plt.subplots(figsize=(6.6, max(2.6, 1.4 + 0.27 * len(rows))))
+    columns = [str(i) for i in range(changes.size(1))]
+    options = {"ax": ax, "highest": highest, "colour_bar": False}
+    heatmap(changes.clamp(max=highest), rows, columns, title="", **options)
+    ax.tick_params(axis="x", labelrotation=0)
+    ax.set(xlabel=xlabel, ylabel=ylabel)
+    figure.colorbar(ax.images[0], ax=ax, label="change, in spreads")
+    figure.suptitle(title, x=0.01, ha="left", fontsize=11)
     plt.show()
 
 

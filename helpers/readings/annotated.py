@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 from helpers import PAD
 from helpers.positions import PositionalEncoding
-from helpers.readings.prefix import whole_prefix
-from helpers.transformer import TransformerConfig, check_tokens
+from helpers.readings.prefix import Translator
+from helpers.transformer import TransformerConfig
 
 # -- A: the parts ----------------------------------------------------------------------
 
@@ -301,47 +301,33 @@ def make_tgt_mask(tgt: Tensor) -> Tensor:
     return make_src_mask(tgt) & subsequent_mask(tgt.size(1)).to(tgt.device)
 
 
-class AnnotatedTranslator(nn.Module):
-    """An EncoderDecoder with the interface of `helpers.transformer.Transformer`.
-
-    source (batch, source_length), target (batch, target_length) -> logits
-    (batch, target_length, target_vocab). The masks follow from PAD.
-    """
+class AnnotatedTranslator(Translator):
+    """An EncoderDecoder with the interface of `helpers.transformer.Transformer`."""
 
     def __init__(self, model: EncoderDecoder, config: TransformerConfig):
         super().__init__()
         self.model, self.config = model, config
 
-    def forward(self, source: Tensor, target: Tensor) -> Tensor:
-        return self.project(self.decode(target, self.encode(source), source))
-
-    def encode(self, source: Tensor) -> Tensor:
-        """source (batch, source_length) -> memory (batch, source_length, d_model)."""
-        check_tokens(source, "source")
+    def read(self, source: Tensor) -> Tensor:
         return self.model.encode(source, make_src_mask(source))
 
-    def decode(
-        self,
-        target: Tensor,
-        memory: Tensor,
-        source: Tensor,
-        *,
-        caches: list[Tensor] | None = None,
-    ) -> Tensor:
-        """States (batch, target_length, d_model); for caches see `whole_prefix`."""
-        check_tokens(target, "target")
-        tokens = whole_prefix(target, caches)
-        src_mask, tgt_mask = make_src_mask(source), make_tgt_mask(tokens)
-        states = self.model.decode(memory, src_mask, tokens, tgt_mask)
-        return states[:, -target.size(1) :]
+    def write(self, tokens: Tensor, memory: Tensor, source: Tensor) -> Tensor:
+        masks = make_src_mask(source), make_tgt_mask(tokens)
+        return self.model.decode(memory, masks[0], tokens, masks[1])
 
     def project(self, states: Tensor) -> Tensor:
         """States (…, d_model) -> logits (…, target_vocab), normalised ones from C."""
         return self.model.generator(states)
 
-    def new_caches(self) -> list[Tensor]:
-        """Nothing decoded yet."""
-        return []
+    def attention_maps(self, source: Tensor, target: Tensor) -> dict[str, list[Tensor]]:
+        """What the attentions keep."""
+        self(source, target)
+        encoder, decoder = self.model.encoder.layers, self.model.decoder.layers
+        return {
+            "encoder": [layer.self_attn.attn for layer in encoder],
+            "decoder": [layer.self_attn.attn for layer in decoder],
+            "cross": [layer.src_attn.attn for layer in decoder],
+        }
 
 
 def frame_model(config: TransformerConfig) -> AnnotatedTranslator:

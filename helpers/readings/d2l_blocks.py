@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from helpers import PAD
+from helpers.readings.prefix import Translator
 from helpers.runtime import import_d2l
 from helpers.transformer import TransformerConfig, check_tokens
 
@@ -271,12 +272,10 @@ def kept_weights(attention: nn.Module) -> Tensor:
     return attention.attention.attention_weights.detach()
 
 
-class BlocksTranslator(d2l.EncoderDecoder):
+class BlocksTranslator(Translator, d2l.EncoderDecoder):
     """d2l's encoder–decoder, with the interface of `helpers.transformer.Transformer`.
 
-    source (batch, source_length), target (batch, target_length) -> logits
-    (batch, target_length, target_vocab). The valid lengths follow from PAD, which must
-    stand on the right.
+    The valid lengths follow from PAD, which must stand on the right.
     """
 
     def __init__(
@@ -289,12 +288,7 @@ class BlocksTranslator(d2l.EncoderDecoder):
         self.config = config
         self.apply(initialise)
 
-    def forward(self, source: Tensor, target: Tensor) -> Tensor:
-        return self.project(self.decode(target, self.encode(source), source))
-
-    def encode(self, source: Tensor) -> Tensor:
-        """source (batch, source_length) -> memory (batch, source_length, d_model)."""
-        check_tokens(source, "source")
+    def read(self, source: Tensor) -> Tensor:
         return self.encoder(source, valid_lengths(source))
 
     def decode(
@@ -312,13 +306,24 @@ class BlocksTranslator(d2l.EncoderDecoder):
             state[2] = caches
         return self.decoder.run_blocks(target, state)[0]
 
+    def new_caches(self) -> list[Tensor | None]:
+        """What no block has been given yet, one entry a block."""
+        return [None] * len(self.decoder.blks)
+
     def project(self, states: Tensor) -> Tensor:
         """States (…, d_model) -> logits (…, target_vocab)."""
         return self.decoder.dense(states)
 
-    def new_caches(self) -> list[Tensor | None]:
-        """What no block has been given yet, one entry a block."""
-        return [None] * len(self.decoder.blks)
+    def attention_maps(self, source: Tensor, target: Tensor) -> dict[str, list[Tensor]]:
+        """What the blocks keep, its heads unfolded from the batch."""
+        self(source, target)
+        kinds = {"encoder": self.encoder.attention_weights}
+        kinds["decoder"], kinds["cross"] = self.decoder.attention_weights
+        heads = self.config.n_heads
+        return {
+            kind: [weights.unflatten(0, (-1, heads)) for weights in maps]
+            for kind, maps in kinds.items()
+        }
 
 
 def valid_lengths(tokens: Tensor) -> Tensor:

@@ -16,8 +16,8 @@ from torch.nn import functional as F
 
 from helpers import PAD
 from helpers.positions import positional_encoding
-from helpers.readings.prefix import whole_prefix
-from helpers.transformer import TransformerConfig, check_tokens
+from helpers.readings.prefix import Translator
+from helpers.transformer import TransformerConfig
 
 
 def hidden_padding_mask(seq_k: Tensor, seq_q: Tensor) -> Tensor:
@@ -380,47 +380,32 @@ class LengthTransformer(nn.Module):
         return output, enc_self_attn, dec_self_attn, ctx_attn
 
 
-class LengthsTranslator(nn.Module):
+class LengthsTranslator(Translator):
     """A LengthTransformer with the interface of `helpers.transformer.Transformer`.
 
-    source (batch, source_length), target (batch, target_length) -> logits
-    (batch, target_length, target_vocab). The lengths follow from PAD.
+    The lengths follow from PAD.
     """
 
     def __init__(self, model: LengthTransformer, config: TransformerConfig):
         super().__init__()
         self.model, self.config = model, config
 
-    def forward(self, source: Tensor, target: Tensor) -> Tensor:
-        return self.project(self.decode(target, self.encode(source), source))
-
-    def encode(self, source: Tensor) -> Tensor:
-        """source (batch, source_length) -> memory (batch, source_length, d_model)."""
-        check_tokens(source, "source")
+    def read(self, source: Tensor) -> Tensor:
         return self.model.encoder(source, sequence_lengths(source))[0]
 
-    def decode(
-        self,
-        target: Tensor,
-        memory: Tensor,
-        source: Tensor,
-        *,
-        caches: list[Tensor] | None = None,
-    ) -> Tensor:
-        """States (batch, target_length, d_model); for caches see `whole_prefix`."""
-        check_tokens(target, "target")
-        tokens = whole_prefix(target, caches)
+    def write(self, tokens: Tensor, memory: Tensor, source: Tensor) -> Tensor:
         mask = hidden_padding_mask(source, tokens)
-        states, *_ = self.model.decoder(tokens, sequence_lengths(tokens), memory, mask)
-        return states[:, -target.size(1) :]
+        return self.model.decoder(tokens, sequence_lengths(tokens), memory, mask)[0]
 
     def project(self, states: Tensor) -> Tensor:
         """States (…, d_model) -> logits (…, target_vocab), or what `softmax` makes."""
         return self.model.softmax(self.model.linear(states))
 
-    def new_caches(self) -> list[Tensor]:
-        """Nothing decoded yet."""
-        return []
+    def attention_maps(self, source: Tensor, target: Tensor) -> dict[str, list[Tensor]]:
+        """What the model returns beside its output."""
+        lengths = sequence_lengths(source), sequence_lengths(target)
+        _, *maps = self.model(source, lengths[0], target, lengths[1])
+        return dict(zip(("encoder", "decoder", "cross"), maps, strict=True))
 
 
 def sequence_lengths(seq: Tensor) -> Tensor:

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from helpers import PAD
 from helpers.positions import positional_encoding
-from helpers.readings.prefix import whole_prefix
-from helpers.transformer import TransformerConfig, check_tokens
+from helpers.readings.prefix import Translator
+from helpers.transformer import TransformerConfig
 
 
 class SinusoidTable(nn.Module):
@@ -107,12 +107,11 @@ def attention_block(config: TransformerConfig) -> AttentionWithNorm:
     )
 
 
-class AttentionOnlyTranslator(nn.Module):
+class AttentionOnlyTranslator(Translator):
     """Reading E's attention stacked, with nothing between: no feed-forward network.
 
-    source (batch, source_length), target (batch, target_length) -> logits
-    (batch, target_length, target_vocab). The interface is that of
-    `helpers.transformer.Transformer`; the masks follow from PAD.
+    The interface is that of `helpers.transformer.Transformer`; the masks follow from
+    PAD.
     """
 
     def __init__(self, config: TransformerConfig):
@@ -130,44 +129,46 @@ class AttentionOnlyTranslator(nn.Module):
         for embedding in (self.source_embedding, self.target_embedding):
             nn.init.normal_(embedding.weight, std=d_model**-0.5)
 
-    def forward(self, source: Tensor, target: Tensor) -> Tensor:
-        return self.project(self.decode(target, self.encode(source), source))
+    def read(self, source: Tensor) -> Tensor:
+        return self.run_encoder(source)[0]
 
-    def encode(self, source: Tensor) -> Tensor:
-        """source (batch, source_length) -> memory (batch, source_length, d_model)."""
-        check_tokens(source, "source")
-        x, mask = self.embed(self.source_embedding, source), visible(source, source)
-        for attend in self.encoder:
-            x, _ = attend(x, x, x, mask)
-        return x
-
-    def decode(
-        self,
-        target: Tensor,
-        memory: Tensor,
-        source: Tensor,
-        *,
-        caches: list[Tensor] | None = None,
-    ) -> Tensor:
-        """States (batch, target_length, d_model); for caches see `whole_prefix`."""
-        check_tokens(target, "target")
-        tokens = whole_prefix(target, caches)
-        past = visible(tokens, tokens).tril()
-        x = self.embed(self.target_embedding, tokens)
-        for look_back, look_across in zip(
-            self.self_attention, self.cross_attention, strict=True
-        ):
-            x, _ = look_back(x, x, x, past)
-            x, _ = look_across(x, memory, memory, visible(source, tokens))
-        return x[:, -target.size(1) :]
+    def write(self, tokens: Tensor, memory: Tensor, source: Tensor) -> Tensor:
+        return self.run_decoder(tokens, memory, source)[0]
 
     def project(self, states: Tensor) -> Tensor:
         """States (…, d_model) -> logits (…, target_vocab)."""
         return self.projection(states)
 
-    def new_caches(self) -> list[Tensor]:
-        """Nothing decoded yet."""
-        return []
+    def attention_maps(self, source: Tensor, target: Tensor) -> dict[str, list[Tensor]]:
+        """What the blocks return beside their output."""
+        memory, to_itself = self.run_encoder(source)
+        _, to_target, to_source = self.run_decoder(target, memory, source)
+        return {"encoder": to_itself, "decoder": to_target, "cross": to_source}
+
+    def run_encoder(self, source: Tensor) -> tuple[Tensor, list[Tensor]]:
+        """The memory of a source, and each block's map."""
+        x, mask = self.embed(self.source_embedding, source), visible(source, source)
+        maps = []
+        for attend in self.encoder:
+            x, attn = attend(x, x, x, mask)
+            maps.append(attn)
+        return x, maps
+
+    def run_decoder(
+        self, tokens: Tensor, memory: Tensor, source: Tensor
+    ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+        """The tokens' states, and each block's map: of the target, of the source."""
+        past, across = visible(tokens, tokens).tril(), visible(source, tokens)
+        x = self.embed(self.target_embedding, tokens)
+        to_target, to_source = [], []
+        for look_back, look_across in zip(
+            self.self_attention, self.cross_attention, strict=True
+        ):
+            x, attn = look_back(x, x, x, past)
+            to_target.append(attn)
+            x, attn = look_across(x, memory, memory, across)
+            to_source.append(attn)
+        return x, to_target, to_source
 
     def embed(self, embedding: nn.Embedding, tokens: Tensor) -> Tensor:
         """Embedded ids with their positions, (batch, length, d_model)."""
