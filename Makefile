@@ -32,7 +32,7 @@ test: lint ## check everything: style, helpers, laws, and every notebook's outpu
 test-browser: setup ## open a lesson in a browser and move its widgets (needs Chromium)
 	$(VENV) -m pytest tests/browser $(ARGS)
 
-test-colab: setup ## run every lesson with Colab's versions, as Colab would
+test-colab: setup ## run every lesson as Colab would (ARGS=--colab-torch: its torch too)
 	$(VENV) -m tools.colab $(ARGS)
 
 run: setup ## execute all notebooks and store their outputs (ARGS="path …" for some)

@@ -1,5 +1,6 @@
 """What every test run needs before torch is imported anywhere."""
 
+import asyncio
 import os
 
 from tools.reproducible import make_reproducible
@@ -13,6 +14,10 @@ import matplotlib  # noqa: E402
 import matplotlib.font_manager  # noqa: E402
 
 matplotlib.use("Agg")  # for this process; the kernels draw into their notebooks
+
+# Windows' other kind of event loop works with kernels too, but warns with each of them.
+if os.name == "nt":
+    asyncio.set_event_loop_policy(asyncio.WindowsSelectorEventLoopPolicy())
 
 
 def pytest_configure(config):

@@ -1,11 +1,14 @@
 """Where the course runs: device, versions, seeds, and d2l without torchvision."""
 
 import importlib.metadata
+import os
 import platform
 import sys
 import types
 
 import torch
+
+RUN_KINDS = ("gpu", "cpu", "check")
 
 # What the lessons need to know of an environment, in the order they print it.
 PACKAGES = ("torch", "numpy", "matplotlib", "tokenizers", "sacrebleu", "d2l")
@@ -14,6 +17,18 @@ PACKAGES = ("torch", "numpy", "matplotlib", "tokenizers", "sacrebleu", "d2l")
 def best_device() -> torch.device:
     """The GPU if there is one, otherwise the CPU."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def run_kind() -> str:
+    """How much a long lesson may compute: "gpu", "cpu", or "check" for about a minute.
+
+    The device decides; COURSE_RUN, which the tests set to "check", overrules it.
+    ValueError if that is none of the three.
+    """
+    kind = os.environ.get("COURSE_RUN") or best_device().type.replace("cuda", "gpu")
+    if kind not in RUN_KINDS:
+        raise ValueError(f"COURSE_RUN must be one of {RUN_KINDS}: {kind!r}")
+    return kind
 
 
 def on_colab() -> bool:

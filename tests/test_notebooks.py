@@ -2,6 +2,7 @@
 
 import copy
 import os
+import platform
 import re
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import pytest
 from nbformat import v4
 
 from tools import laws, notebooks
-from tools.reproducible import MATH_SWITCH, ROOT, make_reproducible
+from tools.reproducible import LIMITS, MATH_SWITCH, ROOT, make_reproducible
 
 # Cells that nbval may skip, ignore or let fail: {(notebook, cell id): reason}.
 EXEMPT = {}
@@ -35,7 +36,7 @@ PAGES = [*LESSONS, *SOLUTIONS, *sorted(ROOT.glob("*.md"))]
 
 
 def label(path):
-    return str(path.relative_to(ROOT).with_suffix(""))
+    return path.relative_to(ROOT).with_suffix("").as_posix()
 
 
 def holds(faults):
@@ -117,6 +118,10 @@ def test_exempt_lists_name_what_is_there():
     assert set(LARGE) <= names
 
 
+@pytest.mark.skipif(
+    (sys.platform, platform.machine()) != ("linux", "x86_64"),
+    reason="another processor or C library computes other digits than are stored",
+)
 @pytest.mark.parametrize("name", SHORT)
 def test_outputs_hold_on_the_machines_own_math_path(name):
     path = ROOT / "notebooks" / f"{name}.ipynb"
@@ -563,6 +568,42 @@ def test_run_refuses_a_definition_that_is_not_the_kept_one(tmp_path, capsys):
     assert "python -m tools.notebooks sync" in capsys.readouterr().err
 
 
+def one_cell(text, source="speak()", cell_id="speak"):
+    """A notebook with one cell that has printed this."""
+    output = v4.new_output("stream", name="stdout", text=text)
+    cell = v4.new_code_cell(source, id=cell_id, outputs=[output])
+    return v4.new_notebook(cells=[cell])
+
+
+LONG_RUN = "BLEU ≈ 39.10\n│ A man reads.\nthis machine: CPU, 2 threads\n"
+
+
+@pytest.mark.parametrize(
+    "short_run",
+    [LONG_RUN, "BLEU ≈ 7.1\n│ Un homme.\nthis machine: CPU, 1 threads\n"],
+)
+def test_a_lesson_of_many_minutes_keeps_its_long_run(short_run):
+    notebook = one_cell(short_run)
+    notebooks.keep_long_run(notebook, one_cell(LONG_RUN))
+    assert notebook.cells[0].outputs[0].text == LONG_RUN
+
+
+@pytest.mark.parametrize(
+    "fresh",
+    [
+        one_cell(LONG_RUN.replace("BLEU", "chrF")),
+        one_cell(LONG_RUN.replace("│", "|")),
+        one_cell(LONG_RUN + "│ one line more\n"),
+        one_cell(LONG_RUN, source="other()"),
+        one_cell(LONG_RUN, cell_id="new"),
+    ],
+)
+def test_a_long_run_of_other_cells_is_refused(fresh):
+    name = fresh.cells[0].id
+    with pytest.raises(notebooks.NotebookError, match=f"cells {name} differ .*--long"):
+        notebooks.keep_long_run(fresh, one_cell(LONG_RUN))
+
+
 def test_setup_cell_is_stamped_and_silent_here(tmp_path):
     (tmp_path / "tools").mkdir()
     for name in ("pyproject.toml", "tools/setup_cell.py"):
@@ -578,7 +619,7 @@ def test_setup_cell_is_stamped_and_silent_here(tmp_path):
 
 def colab(source, folder):
     """Run a set-up cell as if on Colab, with `folder` in the place of /content."""
-    source = source.replace("/content", str(folder))
+    source = source.replace("/content", Path(folder).as_posix())
     spoof = "import sys, types\nsys.modules['google.colab'] = types.ModuleType('x')\n"
     ending = "\nprint(sys.path[0])"
     return subprocess.run(
@@ -597,7 +638,7 @@ def test_setup_cell_on_colab_fetches_the_course_once(tmp_path):
     git = ["git", "-c", "user.name=x", "-c", "user.email=x@example.org", "-C"]
     origin = tmp_path / "origin"
     subprocess.run(["git", "init", "-q", "-b", "main", origin], check=True)
-    (origin / "requirements.txt").write_text("sacrebleu==2.6.0\n")
+    (origin / "requirements.txt").write_text("sacrebleu==2.6.0\n", "utf-8")
     subprocess.run([*git, origin, "add", "."], check=True)
     subprocess.run([*git, origin, "commit", "-q", "-m", "x"], check=True)
     stamp = f'REPOSITORY, TAG = "{origin.as_uri()}", "main"'
@@ -621,3 +662,10 @@ def test_the_environment_is_forced_and_the_math_path_can_be_let_go():
     make_reproducible(environment)
     assert "MKL_CBWR" not in environment
     assert Path(environment["IPYTHONDIR"]).parent.is_dir()
+
+
+def test_a_long_run_may_use_all_that_the_machine_has():
+    environment = {"OMP_NUM_THREADS": "7", "COURSE_RUN": "cpu"}
+    make_reproducible(environment, long=True)
+    assert not {*LIMITS} & {*environment}
+    assert environment["MKL_CBWR"] == "AVX2" and environment["PYTHONHASHSEED"] == "0"

@@ -1,8 +1,10 @@
 """`make publish` stamps the course's address everywhere, and nothing else."""
 
+import re
 import shutil
 import subprocess
 import sys
+from collections import Counter
 
 import pytest
 
@@ -64,11 +66,17 @@ def test_publishing_again_changes_nothing_and_another_address_replaces_it(copy):
 def test_nothing_but_set_up_cells_and_badges_changes(copy):
     before = texts(copy)
     publish.publish(URL, "v1.0-x", copy)
+    stamped = re.compile(
+        r' *"REPOSITORY, TAG = .*'  # a set-up cell
+        r'| *"?\[!\[Open in Colab\]\(.*'  # a badge, and the blank line below it
+        r'|| *"\\n",'
+        r'|(repository|tag) = ".*"'  # pyproject.toml
+    )
     for path, text in texts(copy).items():
-        if path.suffix == ".ipynb":
-            old, new = (set(t.splitlines()) for t in (before[path], text))
-            assert len(old - new) == 1, path.name  # the line REPOSITORY, TAG = …
-            assert len(new - old) <= 2, path.name  # that line and the badge
+        old, new = (Counter(t.splitlines()) for t in (before[path], text))
+        assert old != new, path.name
+        for line in (old - new) + (new - old):
+            assert stamped.fullmatch(line), f"{path.name}: {line}"
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,13 @@ import torch
 from helpers import runtime
 from helpers.runtime import (
     PACKAGES,
+    RUN_KINDS,
     best_device,
     device_name,
     environment_report,
     import_d2l,
     on_colab,
+    run_kind,
 )
 
 
@@ -37,7 +39,7 @@ def fresh(monkeypatch):
 def without_torchvision(fresh, tmp_path):
     """A torchvision on the path that says it is not there."""
     error = "raise ModuleNotFoundError(\"No module named 'torchvision'\")\n"
-    (tmp_path / "torchvision.py").write_text(error)
+    (tmp_path / "torchvision.py").write_text(error, "utf-8")
     fresh.syspath_prepend(tmp_path)
 
 
@@ -54,7 +56,8 @@ def test_d2l_with_a_broken_torchvision(fresh, tmp_path):
     broken = tmp_path / "torchvision"
     broken.mkdir()
     error = "operator torchvision::nms does not exist"
-    (broken / "__init__.py").write_text(f"raise RuntimeError({error!r})\n")
+    raising = f"raise RuntimeError({error!r})\n"
+    (broken / "__init__.py").write_text(raising, "utf-8")
     fresh.syspath_prepend(tmp_path)
     assert import_d2l().__name__ == "d2l.torch"
     assert not torchvision_modules()
@@ -127,3 +130,24 @@ def test_on_colab(monkeypatch):
     assert not on_colab()
     monkeypatch.setitem(sys.modules, "google.colab", types.ModuleType("google.colab"))
     assert on_colab()
+
+
+@pytest.mark.parametrize(("available", "kind"), [(True, "gpu"), (False, "cpu")])
+def test_the_device_decides_how_long_a_lesson_runs(monkeypatch, available, kind):
+    monkeypatch.delenv("COURSE_RUN", raising=False)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: available)
+    assert run_kind() == kind
+    monkeypatch.setenv("COURSE_RUN", "")  # as good as not set
+    assert run_kind() == kind
+
+
+@pytest.mark.parametrize("kind", RUN_KINDS)
+def test_a_variable_overrules_the_device(monkeypatch, kind):
+    monkeypatch.setenv("COURSE_RUN", kind)
+    assert run_kind() == kind
+
+
+def test_an_unknown_kind_of_run_is_named(monkeypatch):
+    monkeypatch.setenv("COURSE_RUN", "quick")
+    with pytest.raises(ValueError, match=r"one of .*'check'.*: 'quick'"):
+        run_kind()

@@ -1,6 +1,6 @@
 """Execute, normalise and store the notebooks: python -m tools.notebooks run | sync
 
-    run  [--fresh] [path …]          execute in a fresh kernel and store in place
+    run  [--fresh] [--long] [path …] execute in a fresh kernel and store in place
     sync [--check | --from-notebook] [path …]
                                      one text, two places: copy the definitions in
                                      helpers/ into the cells that show them
@@ -8,7 +8,9 @@
 Without paths: all lessons and solutions. What `run` stores depends on the notebook
 and the code alone, so a second run changes nothing; numbers printed after "≈" keep
 their stored digits while the rest of their output is the same and no module of helpers/
-is younger than the notebook (--fresh: new digits in any case).
+is younger than the notebook (--fresh: new digits in any case). Lesson 13 stores a run
+of many minutes: it is repeated with --long only, on real data and all that the machine
+has; else its minute's version is held against what is stored.
 """
 
 import argparse
@@ -38,6 +40,8 @@ KERNELSPEC = {
     "language": "python",
 }
 
+# Lessons that store a long run, which a check cannot repeat (helpers.runtime.run_kind).
+LONG_RUNS = {"13_real_data.ipynb"}
 
 # Figures that README shows: the stored picture of a cell, written beside the lesson.
 PICTURES = {
@@ -222,17 +226,19 @@ def write(notebook, path):
     return True
 
 
-def execute(notebook, folder):
+def execute(notebook, folder, *, long=False):
     """Run all cells in a fresh kernel of this Python, with `folder` as its directory.
 
-    Raises NotebookError with the cell and its traceback when a cell fails.
+    With long, lessons take the time, the threads and the GPU that they would take
+    without the reproducible environment. Raises NotebookError with the cell and its
+    traceback when a cell fails.
     """
     from nbclient import NotebookClient
     from nbclient.exceptions import CellExecutionError, DeadKernelError
     from nbval.kernel import CURRENT_ENV_KERNEL_NAME, NbvalKernelspecManager
 
     environment = dict(os.environ)
-    make_reproducible(environment)
+    make_reproducible(environment, long=long)
     client = NotebookClient(
         notebook,
         kernel_name=CURRENT_ENV_KERNEL_NAME,
@@ -280,6 +286,32 @@ def keep_digits(notebook, stored):
                 laws.set_text(output, old_text)
 
 
+def keep_long_run(notebook, stored):
+    """Put the outputs of the stored long run back, each where the text fits its own.
+
+    Raises NotebookError with the cells where it does not.
+    """
+    long_runs = {cell.id: cell for cell in stored.cells if cell.cell_type == "code"}
+    differ = []
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            old = long_runs.get(cell.id)
+            if old is None or _as_compared(old) != _as_compared(cell):
+                differ.append(cell.id)
+            else:
+                cell.outputs = old.outputs
+    if differ:
+        raise NotebookError(
+            f"cells {', '.join(differ)} differ from the stored long run; "
+            "store a new one: python -m tools.notebooks run --long"
+        )
+
+
+def _as_compared(cell):
+    outputs = [(o.output_type, sanitised(laws.text_of(o))) for o in cell.outputs]
+    return cell.source, outputs
+
+
 def is_stale(path, folder=one_text.HELPERS):
     """Whether a module that the notebook may have computed with is younger than it.
 
@@ -289,9 +321,11 @@ def is_stale(path, folder=one_text.HELPERS):
     return any(p.stat().st_mtime > stored for p in folder.glob("*.py"))
 
 
-def run(path, *, fresh=False):
+def run(path, *, fresh=False, long=False):
     """Execute the notebook at `path`, normalise it and store it in place.
 
+    A lesson of LONG_RUNS is executed in its minute's version, whose outputs must agree
+    with the stored ones, and keeps those; with long it stores what it can reach here.
     Returns whether the file changed. Raises NotebookError, leaving the file as it was,
     when a cell fails, leaves an output that may not be stored, or shows a definition
     that differs from helpers/.
@@ -303,11 +337,13 @@ def run(path, *, fresh=False):
     for cell in notebook.cells:
         if cell.cell_type == "code":
             cell.outputs = []
-    execute(notebook, path.parent)
+    execute(notebook, path.parent, long=long)
     notebook = normalise(notebook, gpu=path.name.startswith("13"))
     if faults := [*laws.output_faults(notebook)]:
         raise NotebookError("\n".join(faults))
-    if not fresh and not is_stale(path):
+    if path.name in LONG_RUNS and path.parent.name != "solutions" and not long:
+        keep_long_run(notebook, stored)
+    elif not fresh and not is_stale(path):
         keep_digits(notebook, stored)
     for name, (lesson, cell_id) in PICTURES.items():
         if path.name == lesson and path.parent.name != "solutions":
@@ -372,6 +408,9 @@ def _parse(arguments):
     commands = parser.add_subparsers(dest="command", required=True)
     runner = commands.add_parser("run", help="execute, normalise and store in place")
     runner.add_argument("--fresh", action="store_true", help="store new digits after ≈")
+    runner.add_argument(
+        "--long", action="store_true", help="take the time a long lesson can use here"
+    )
     syncer = commands.add_parser("sync", help="one text, two places: repair it")
     direction = syncer.add_mutually_exclusive_group()
     direction.add_argument("--check", action="store_true", help="only say what differs")
@@ -391,7 +430,7 @@ def main(arguments=None):
         start = time.perf_counter()
         try:
             if options.command == "run":
-                changed = run(path, fresh=options.fresh)
+                changed = run(path, fresh=options.fresh, long=options.long)
             else:
                 changed = sync(
                     path, check=options.check, from_notebook=options.from_notebook

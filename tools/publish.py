@@ -84,7 +84,7 @@ def main(arguments=None):
         print(error, file=sys.stderr)
         return 1
     for path in changed:
-        print(Path(path).relative_to(ROOT))
+        print(Path(path).relative_to(ROOT).as_posix())
     print(f"{len(changed)} files changed" if changed else "all stamped already")
     return 0
 

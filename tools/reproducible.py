@@ -30,23 +30,38 @@ REPRODUCIBLE_ENVIRONMENT = MATH_PATH | {
     "GOMP_SPINCOUNT": "3000",
     # The order of sets of strings.
     "PYTHONHASHSEED": "0",
+    # What a process prints is read as UTF-8, whatever the machine's own encoding.
+    "PYTHONUTF8": "1",
     # A GPU computes other digits; the lessons' stored numbers are a CPU's.
     "CUDA_VISIBLE_DEVICES": "-1",
     # Progress bars are for people: what they print depends on the clock.
     "TQDM_DISABLE": "1",
     # A widget lives in an open page only; what is stored is its picture.
     "COURSE_STILL": "1",
+    # Long lessons compute for a minute (helpers.runtime.run_kind).
+    "COURSE_RUN": "check",
     # Figures go into the notebook, and nobody's start-up files run in the kernel.
     "MPLBACKEND": "module://matplotlib_inline.backend_inline",
     "IPYTHONDIR": str(CACHE / "ipython"),
 }
 
+# What a run that takes its time, on all cores or a GPU, does without.
+LIMITS = (
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "GOMP_SPINCOUNT",
+    "CUDA_VISIBLE_DEVICES",
+    "COURSE_RUN",
+)
+
 # With this variable set to "own", the machine's own math path is left alone.
 MATH_SWITCH = "COURSE_MATH"
 
 
-def make_reproducible(environ):
+def make_reproducible(environ, *, long=False):
     """Put REPRODUCIBLE_ENVIRONMENT into `environ`, a mapping such as os.environ.
+
+    With long, without LIMITS: for a run that is to take all that the machine has.
 
     With COURSE_MATH=own in it, MATH_PATH is taken out instead: that is how the tests
     ask whether stored outputs hold on the machine's own math path too.
@@ -56,3 +71,6 @@ def make_reproducible(environ):
     if environ.get(MATH_SWITCH) == "own":
         for name in MATH_PATH:
             del environ[name]
+    if long:
+        for name in LIMITS:
+            environ.pop(name)

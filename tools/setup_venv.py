@@ -70,7 +70,7 @@ def fingerprint(root):
 def is_ready(root, venv):
     """Whether `venv` was completely installed from the lists as they are now."""
     try:
-        with open(os.path.join(venv, "course-stamp")) as file:
+        with open(os.path.join(venv, "course-stamp"), encoding="utf-8") as file:
             return file.read() == fingerprint(root) and os.path.exists(
                 venv_python(venv)
             )
@@ -130,7 +130,7 @@ def set_up(root=ROOT):
         make_venv(venv)
     print("Installing requirements.txt (the first time takes minutes)", flush=True)
     pip_install(venv_python(venv), root)
-    with open(os.path.join(venv, "course-stamp"), "w") as file:
+    with open(os.path.join(venv, "course-stamp"), "w", encoding="utf-8") as file:
         file.write(fingerprint(root))
     return True
 

@@ -71,7 +71,7 @@ def jupyterlab(folder):
     environment |= {"JUPYTER_CONFIG_DIR": str(settings)}
     environment |= {"JUPYTERLAB_SETTINGS_DIR": str(settings / "user")}
     environment |= {"JUPYTERLAB_WORKSPACES_DIR": str(settings / "workspaces")}
-    with (folder / "server.log").open("w") as log:
+    with (folder / "server.log").open("w", encoding="utf-8") as log:
         server = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
         address = f"http://127.0.0.1:{port}"
         try:
