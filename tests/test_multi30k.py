@@ -45,12 +45,6 @@ def test_the_folder_may_come_from_the_environment(folder, monkeypatch):
     assert len(load_multi30k().train) == 5
 
 
-def test_no_folder_named(monkeypatch):
-    monkeypatch.delenv("COURSE_DATA", raising=False)
-    with pytest.raises(DataError, match="--data, or set COURSE_DATA"):
-        load_multi30k()
-
-
 def test_a_folder_that_does_not_exist(tmp_path):
     with pytest.raises(DataError, match="nowhere does not exist"):
         load_multi30k(tmp_path / "nowhere")
@@ -68,10 +62,20 @@ def test_a_language_that_is_not_there(folder):
         load_multi30k(folder, source="fr")
 
 
+def test_a_folder_may_hold_other_languages_and_test_sets(folder):
+    for path in [*folder.glob("*.de*")]:
+        name = path.name.replace(".de", ".uk").replace("test_2016_flickr", "test_mine")
+        path.rename(folder / name)
+    for path in [*folder.glob("test_2016_flickr.en*")]:
+        path.rename(folder / path.name.replace("test_2016_flickr", "test_mine"))
+    text = load_multi30k(folder, source="uk", test="test_mine")
+    assert len(text.train) == 5 and len(text.test) == 3
+
+
 def test_halves_of_different_length(folder):
     for path in folder.glob("val.en*"):
         path.unlink()
-    (folder / "val.en").write_text("one line\n")
+    (folder / "val.en").write_text("one line\n", "utf-8")
     with pytest.raises(DataError, match=r"val\.de has 2 lines, val\.en has 1"):
         load_multi30k(folder)
 
@@ -88,7 +92,7 @@ def test_a_file_cut_short(folder):
 def test_an_empty_file(folder):
     for path in folder.glob("train.de*"):
         path.unlink()
-    (folder / "train.de").write_text("\n")
+    (folder / "train.de").write_text("\n", "utf-8")
     with pytest.raises(DataError, match=r"train\.de is empty"):
         load_multi30k(folder)
 
@@ -97,7 +101,7 @@ def test_a_wrong_checksum(folder):
     lines = []
     for path in sorted(folder.glob("*.*")):
         lines.append(f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}")
-    (folder / "SHA256SUMS").write_text("\n".join(lines) + "\n")
+    (folder / "SHA256SUMS").write_text("\n".join(lines) + "\n", "utf-8")
     assert len(load_multi30k(folder).train) == 5
     changed = next(folder.glob("val.en*"))
     content = changed.read_bytes()
