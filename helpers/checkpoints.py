@@ -34,7 +34,8 @@ def write_atomically(path: str | Path, write: Callable[[Path], None]) -> None:
 def save_run(path: str | Path, trainer: Trainer, settings: dict) -> None:
     """Save a training run, and the settings it was started with, for `resume_run`."""
     state = {"settings": settings, "trainer": trainer.state_dict()}
-    write_atomically(path, lambda part: torch.save(state, part))
+    if trainer.saves:
+        write_atomically(path, lambda part: torch.save(state, part))
 
 
 def resume_run(path: str | Path, trainer: Trainer, settings: dict) -> None:

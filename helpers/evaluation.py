@@ -93,18 +93,22 @@ def alignment_error_rate(
     return 1 - 2 * sum(len(f & t) for f, t in pairs) / links
 
 
-def bleu(hypotheses: Sequence[str], references: Sequence[str]) -> float:
+def bleu(
+    hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool = False
+) -> float:
     """Corpus BLEU from 0 to 100: sacreBLEU's default, 13a tokens, cased.
 
+    With lowercase "A" equals "a", as in most published scores on Multi30k.
     Papineni et al. 2002; Post 2018, whose signature `bleu_signature` gives.
     """
     check_lengths(hypotheses, references)
-    return sacrebleu.BLEU().corpus_score(list(hypotheses), [list(references)]).score
+    metric = sacrebleu.BLEU(lowercase=lowercase)
+    return metric.corpus_score(list(hypotheses), [list(references)]).score
 
 
-def bleu_signature() -> str:
+def bleu_signature(*, lowercase: bool = False) -> str:
     """The settings behind `bleu`, in the form that papers quote."""
-    metric = sacrebleu.BLEU()
+    metric = sacrebleu.BLEU(lowercase=lowercase)
     metric.corpus_score(["a"], [["a"]])  # a signature exists only after a score
     return str(metric.get_signature())
 

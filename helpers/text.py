@@ -1,4 +1,4 @@
-"""From text to token ids and back: words, and subwords (lesson 10).
+"""From text to token ids and back: words, and subwords (lessons 10 and 13).
 
 `Vocabulary` and `SubwordTokenizer` have one protocol: `encode(text) -> ids`,
 `decode(ids) -> text`, `tokens(ids) -> labels`, `len()`, `to_json()`, `from_json(text)`.
@@ -107,6 +107,8 @@ class SubwordTokenizer:
     """
 
     def __init__(self, tokenizer: Tokenizer):
+        # Who types "<eos>" means five letters, not the end of the sentence.
+        tokenizer.encode_special_tokens = True
         self.tokenizer = tokenizer
 
     @classmethod
@@ -132,7 +134,8 @@ class SubwordTokenizer:
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
         """Readable labels; “▁” marks the start of a word."""
-        return [self.tokenizer.decode([i]).replace(" ", "▁") for i in ids]
+        labels = (self.tokenizer.decode([i], skip_special_tokens=False) for i in ids)
+        return [label.replace(" ", "▁") for label in labels]
 
     def decode(self, ids: Iterable[int]) -> str:
         return self.tokenizer.decode(list(ids)).strip()

@@ -138,6 +138,8 @@ class Trainer:
     the same numbers (if its budget is in minutes, it has the minutes left).
     """
 
+    saves = True  # whether it is this process that writes the run's files
+
     def __init__(
         self,
         model: Transformer,
@@ -183,11 +185,15 @@ class Trainer:
             for batch in self.remaining(batches):
                 self.train_step(batch.to(self.device), self.progress(len(batches)))
                 self.position += 1
-                self.seconds = time.perf_counter() - started
+                self.look_at_clock(started)
                 if self.stop_requested or self.finished:
                     break
             if self.position == len(batches) or self.finished:
                 yield self.end_epoch(started)
+
+    def look_at_clock(self, started: float) -> None:
+        """Bring `seconds` up to date, after every step and every epoch."""
+        self.seconds = time.perf_counter() - started
 
     def epoch_batches(self) -> list[Batch]:
         """All batches of the current epoch, in an order that its number decides."""
@@ -217,25 +223,37 @@ class Trainer:
         return min(1.0, self.seconds / (60 * self.config.minutes))
 
     def train_step(self, batch: Batch, progress: float) -> None:
-        """Set the rate, take the gradient of the loss, clip it, and let Adam step."""
+        """Set the rate, take the gradient of the loss, and let Adam step."""
         config = self.config
         rate = cosine_rate(progress, peak=config.peak_rate, warmup=config.warmup)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        smoothing = config.label_smoothing
-        loss, tokens = token_loss(self.model, batch, label_smoothing=smoothing)
+        loss, tokens = self.loss(batch)
         self.optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(self.model.parameters(), config.clip_norm)
-        self.optimizer.step()
+        self.descend(loss)
         self.step += 1
         self.loss_sum += loss.item() * tokens
         self.loss_tokens += tokens
 
+    def loss(self, batch: Batch) -> tuple[Tensor, float]:
+        """The loss whose gradient is taken, and how many tokens it is the mean of."""
+        smoothing = self.config.label_smoothing
+        return token_loss(self.model, batch, label_smoothing=smoothing)
+
+    def descend(self, loss: Tensor) -> None:
+        """Take the gradient of the loss, clip it, and let Adam step."""
+        loss.backward()
+        nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip_norm)
+        self.optimizer.step()
+
+    def validation_loss(self) -> float:
+        """Mean cross-entropy in nats per token of the validation pairs."""
+        return evaluate_loss(self.model, self.validation)
+
     def end_epoch(self, started: float) -> EpochReport:
         """Report on the epoch that ends here, and begin the next."""
-        validation_loss = evaluate_loss(self.model, self.validation)
-        self.seconds = time.perf_counter() - started
+        validation_loss = self.validation_loss()
+        self.look_at_clock(started)
         report = EpochReport(
             epoch=self.epoch + 1,
             step=self.step,

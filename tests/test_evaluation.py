@@ -69,6 +69,14 @@ def test_bleu_is_sacrebleu_s():
     assert bleu_signature().startswith("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp")
 
 
+def test_bleu_without_case():
+    references = ["the cat sees a black dog."]
+    shouted = [references[0].upper()]
+    assert bleu(shouted, references) < 20
+    assert bleu(shouted, references, lowercase=True) == pytest.approx(100)
+    assert bleu_signature(lowercase=True).startswith("nrefs:1|case:lc|")
+
+
 @pytest.mark.parametrize("score", [exact_match, bleu])
 @pytest.mark.parametrize("hypotheses, references", [(["a"], ["a", "b"]), ([], [])])
 def test_scores_need_a_reference_for_each_hypothesis(score, hypotheses, references):

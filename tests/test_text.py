@@ -1,5 +1,7 @@
 """Words, subwords, and the way back to text."""
 
+import json
+
 import pytest
 
 from helpers import EOS, PAD, SPECIAL_TOKENS, UNK
@@ -76,3 +78,34 @@ def test_json_brings_back_the_same_tokenizer(kind, subwords):
     ids = text.encode(TEXTS[0])
     assert again.encode(TEXTS[0]) == ids and len(again) == len(text)
     assert again.decode(ids) == text.decode(ids)
+
+
+def test_the_merges_are_those_of_the_most_frequent_pairs():
+    """By hand: n d stands in all fourteen words, u nd in thirteen, and so on."""
+    times = {"Hund": 6, "Hunde": 3, "Hündin": 1, "rund": 2, "Wunde": 2}
+    texts = [word for word, count in times.items() for _ in range(count)]
+    subwords = SubwordTokenizer.train(texts, vocab_size=4 + 256 + 5)
+    merges = json.loads(subwords.to_json())["model"]["merges"]
+    assert ["".join(pair) for pair in merges] == ["nd", "und", "ĠH", "ĠHund", "ĠHunde"]
+    assert subwords.tokens(subwords.encode("Mund")) == ["▁", "M", "und"]
+    assert len(subwords) == 265
+
+
+def test_one_letter_typed_in_two_ways_is_the_same(subwords):
+    composed, apart = "läuft", "la\u0308uft"
+    assert composed != apart
+    assert subwords.encode(apart) == subwords.encode(composed)
+    assert subwords.decode(subwords.encode(apart)) == composed
+
+
+def test_a_word_is_the_same_at_the_start_and_within(subwords):
+    first, second = subwords.encode("Hund Hund")
+    assert first == second
+
+
+def test_special_tokens_in_a_text_are_text(subwords):
+    """Somebody who types <eos> does not end the sentence."""
+    ids = subwords.encode("<eos> Hund")
+    assert min(ids) >= len(SPECIAL_TOKENS)
+    assert subwords.decode(ids) == "<eos> Hund"
+    assert subwords.tokens([PAD, EOS]) == ["<pad>", "<eos>"]

@@ -1,5 +1,6 @@
 """Saving, loading, and the command line from training to translation."""
 
+import os
 import re
 import signal
 import subprocess
@@ -55,7 +56,8 @@ def folder(tmp_path_factory):
     for name, repeats in {"train": 50, "val": 1, "test_2016_flickr": 1}.items():
         for i, language in enumerate(("de", "en")):
             lines = [pair[i] for pair in pairs] * repeats
-            (path / f"{name}.{language}").write_text("\n".join(lines) + "\n")
+            half = "\n".join(lines) + "\n"
+            (path / f"{name}.{language}").write_text(half, "utf-8")
     return path
 
 
@@ -135,15 +137,15 @@ def test_weights_of_another_configuration(translator, tmp_path):
 
 def test_a_failed_write_leaves_the_old_file(tmp_path):
     path = tmp_path / "file"
-    path.write_text("old")
+    path.write_text("old", "utf-8")
 
     def fail(part):
-        part.write_text("half")
+        part.write_text("half", "utf-8")
         raise OSError("disk full")
 
     with pytest.raises(OSError, match="disk full"):
         write_atomically(path, fail)
-    assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
+    assert path.read_text("utf-8") == "old" and list(tmp_path.iterdir()) == [path]
 
 
 # --- The command line -----------------------------------------------------------------
@@ -174,6 +176,7 @@ def test_train_score_and_translate(folder, tmp_path, capsys):
         assert capsys.readouterr().out == "A dog runs.\nA man stands.\n"
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows sends no SIGINT to a process")
 def test_ctrl_c_leaves_a_checkpoint_that_resumes_to_the_same_numbers(
     folder, tmp_path, capsys
 ):
@@ -186,7 +189,7 @@ def test_ctrl_c_leaves_a_checkpoint_that_resumes_to_the_same_numbers(
         [sys.executable, "-m", "helpers.translator", *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        text=True,
+        encoding="utf-8",
     )
     process.stdout.readline()  # the description; the run begins
     first = process.stdout.readline()
@@ -202,6 +205,12 @@ def test_ctrl_c_leaves_a_checkpoint_that_resumes_to_the_same_numbers(
     resumed = capsys.readouterr().out
     assert f"going on with {tmp_path / 'stopped' / RUN_FILE} at step" in resumed
     assert losses(first + rest + resumed) == expected
+
+
+def test_another_test_set_by_name(folder, tmp_path, capsys):
+    options = ("--epochs", 1, "--test", "test_2017_flickr")
+    assert main(command(folder, tmp_path, *options)) == 2
+    assert "holds neither test_2017_flickr.de nor" in capsys.readouterr().err
 
 
 def test_a_finished_run_is_only_scored_again(folder, tmp_path, capsys):
@@ -248,7 +257,7 @@ def test_translate_reads_lines_of_input(folder, tmp_path):
         [sys.executable, "-m", "helpers.translator", "translate", "--model", tmp_path],
         input="Ein Hund.\nEin Mann.\n",
         capture_output=True,
-        text=True,
+        encoding="utf-8",
         check=True,
     )
     assert len(result.stdout.splitlines()) == 2

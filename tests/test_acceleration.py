@@ -1,0 +1,288 @@
+"""Mixed precision, compiled steps and averaged weights, all of it on the CPU."""
+
+import math
+
+import pytest
+import torch
+from samples import SIZES
+from test_training import id_pairs
+from torch.testing import assert_close
+
+from helpers.acceleration import (
+    PRECISIONS,
+    AcceleratedTrainer,
+    TokenLoss,
+    best_precision,
+)
+from helpers.batching import make_batch
+from helpers.training import Trainer, TrainingConfig, average_weights, token_loss
+from helpers.transformer import Transformer, TransformerConfig
+
+
+def fresh_model(seed=0):
+    torch.manual_seed(seed)
+    return Transformer(TransformerConfig(50, 50, norm_first=True, **SIZES))
+
+
+def make_trainer(kind=AcceleratedTrainer, epochs=3, **options):
+    config = TrainingConfig(epochs=epochs, tokens_per_batch=64, peak_rate=3e-3)
+    return kind(fresh_model(), id_pairs(60), id_pairs(10, seed=9), config, **options)
+
+
+def losses(reports):
+    return [(report.train_loss, report.validation_loss) for report in reports]
+
+
+def copied_weights(model):
+    return {name: value.clone() for name, value in model.state_dict().items()}
+
+
+def stop_at(trainer, step):
+    """Ask the trainer to stop after this step."""
+    ordinary = trainer.train_step
+
+    def counted(*arguments):
+        ordinary(*arguments)
+        trainer.stop_requested = trainer.step == step
+
+    trainer.train_step = counted
+
+
+# --- The device decides ---------------------------------------------------------------
+
+
+def test_a_cpu_computes_in_fp32():
+    assert best_precision(torch.device("cpu")) == "fp32"
+    assert make_trainer().precision == "fp32"
+
+
+@pytest.mark.parametrize(
+    ("capability", "expected"), [((8, 0), "bf16"), ((9, 0), "bf16"), ((7, 5), "fp16")]
+)
+def test_a_gpu_computes_in_bf16_if_it_can(monkeypatch, capability, expected):
+    """An A100, an H100, and a T4, which emulates bf16 unless it is told not to."""
+
+    def supported(including_emulation=True):
+        return capability >= (8, 0) or including_emulation
+
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", supported)
+    assert best_precision(torch.device("cuda")) == expected
+
+
+def test_an_unknown_precision_is_named():
+    with pytest.raises(ValueError, match=r"one of fp32, bf16, fp16: 'int8'"):
+        make_trainer(precision="int8")
+
+
+# --- In fp32 it is the Trainer --------------------------------------------------------
+
+
+def test_in_fp32_every_number_is_the_trainer_s():
+    plain = make_trainer(Trainer)
+    expected = losses(plain.run())
+    accelerated = make_trainer(average_from=0.5, average_every=2)
+    assert losses(accelerated.run()) == expected
+    ours, theirs = accelerated.model.state_dict(), plain.model.state_dict()
+    assert ours.keys() == theirs.keys()
+    assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
+
+
+def test_the_module_gives_the_function_s_loss():
+    model, batch = fresh_model().eval(), make_batch(id_pairs(7))
+    loss, tokens = TokenLoss(model, 0.1)(batch)
+    expected, count = token_loss(model, batch, label_smoothing=0.1)
+    assert torch.equal(loss, expected) and tokens == count
+
+
+# --- Smaller types --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+def test_smaller_types_learn_about_as_well(precision):
+    reference = losses(make_trainer(precision="fp32", epochs=8).run())
+    trainer = make_trainer(precision=precision, epochs=8)
+    found = losses(trainer.run())
+    assert all(math.isfinite(loss) for pair in found for loss in pair)
+    assert found[-1][0] < found[0][0] - 0.3
+    # Rounding changes the path, not where it leads; dropout draws the same numbers.
+    assert_close(torch.tensor(found), torch.tensor(reference), atol=0.05, rtol=0)
+    assert found != reference
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_only_matrix_products_take_the_smaller_type(precision):
+    trainer, seen = make_trainer(precision=precision), []
+    model = trainer.model
+    model.projection.register_forward_hook(lambda m, i, out: seen.append(out.dtype))
+    loss, _ = trainer.loss(make_batch(id_pairs(7)))
+    assert seen == [PRECISIONS[precision]] and loss.dtype == torch.float32
+    next(iter(trainer.run()))
+    assert {x.dtype for x in model.parameters()} == {torch.float32}
+    assert {x.grad.dtype for x in model.parameters()} == {torch.float32}
+    moments = trainer.optimizer.state_dict()["state"].values()
+    assert {state["exp_avg_sq"].dtype for state in moments} == {torch.float32}
+
+
+def test_only_fp16_is_scaled():
+    scales = {
+        name: make_trainer(precision=name).scaler.get_scale() for name in PRECISIONS
+    }
+    assert scales == {"fp32": 1.0, "bf16": 1.0, "fp16": 2.0**16}
+
+
+def test_the_clipped_gradient_is_the_true_one():
+    """Scaled up or not, what Adam gets is no longer than the limit."""
+    trainer = make_trainer(precision="fp16")
+    loss, _ = trainer.loss(make_batch(id_pairs(7)))
+    trainer.descend(loss)
+    norm = torch.stack([x.grad.norm() for x in trainer.model.parameters()]).norm()
+    assert norm <= trainer.config.clip_norm * 1.001
+
+
+def test_a_step_that_overflows_is_left_out_and_the_scale_halves():
+    trainer = make_trainer(precision="fp16")
+    trainer.scaler = torch.amp.GradScaler("cpu", init_scale=2.0**40)
+    before, batch = copied_weights(trainer.model), make_batch(id_pairs(7))
+    trainer.train_step(batch, progress=0.5)
+    assert trainer.scaler.get_scale() == 2.0**39
+    after = trainer.model.state_dict()
+    assert all(torch.equal(after[name], before[name]) for name in before)
+    assert math.isfinite(trainer.loss_sum)
+
+    for _ in range(30):  # it comes down by itself until there is no overflow
+        scale = trainer.scaler.get_scale()
+        trainer.train_step(batch, progress=0.5)
+        if trainer.scaler.get_scale() == scale:
+            break
+    assert 1 < scale < 2.0**39
+    after = trainer.model.state_dict()
+    assert not all(torch.equal(after[name], before[name]) for name in before)
+    assert all(value.isfinite().all() for value in after.values())
+
+
+# --- Averaged weights -----------------------------------------------------------------
+
+
+def entered(trainer):
+    """The weights that should enter the mean, kept while the trainer runs."""
+    states, ordinary = [], trainer.train_step
+
+    def kept(batch, progress):
+        ordinary(batch, progress)
+        if progress >= 0.5 and trainer.step % 2 == 0:
+            states.append(copied_weights(trainer.model))
+
+    trainer.train_step = kept
+    return states
+
+
+def test_the_mean_is_that_of_the_right_steps():
+    trainer = make_trainer(average_from=0.5, average_every=2)
+    states = entered(trainer)
+    for _ in trainer.run():
+        pass
+    assert len(states) == trainer.average.n_averaged and len(states) > 3
+    assert_close(trainer.averaged_weights(), average_weights(states))
+    trainer.model.load_state_dict(trainer.averaged_weights())  # it fits the model
+
+
+def test_without_a_mean_the_last_weights_serve():
+    trainer = make_trainer(epochs=1)
+    for _ in trainer.run():
+        pass
+    last = trainer.model.state_dict()
+    assert all(torch.equal(x, last[n]) for n, x in trainer.averaged_weights().items())
+
+
+# --- Stop and go on -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_a_stopped_run_ends_with_the_same_numbers(precision, tmp_path):
+    options = {"precision": precision, "average_from": 0.3, "average_every": 2}
+
+    def one():
+        trainer = make_trainer(**options)
+        # Grows within the run, so that its own counter is part of the state.
+        trainer.scaler = torch.amp.GradScaler(
+            "cpu", enabled=precision == "fp16", growth_interval=5
+        )
+        return trainer
+
+    straight = one()
+    expected = losses(straight.run())
+    first = one()
+    stop_at(first, 9)
+    for _ in first.run():
+        pass
+    torch.save(first.state_dict(), tmp_path / "run.pt")
+    again = one()
+    torch.manual_seed(99)  # the saved random state is what counts
+    again.load_state_dict(torch.load(tmp_path / "run.pt", weights_only=True))
+    for _ in again.run():
+        pass
+    assert losses(again.reports) == expected
+    assert again.scaler.state_dict() == straight.scaler.state_dict()
+    assert again.average.n_averaged == straight.average.n_averaged > 0
+    ours, theirs = again.averaged_weights(), straight.averaged_weights()
+    assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
+
+
+# --- Compiled -------------------------------------------------------------------------
+
+
+# PyTorch's own, where a recording breaks off: on a CPU `TokenEmbedding` looks at ids.
+INNER = "ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning"
+
+
+@pytest.fixture
+def backend(monkeypatch):
+    """torch.compile without a compiler of C++: counts the programs that it makes."""
+    torch.compiler.reset()
+    made = []
+
+    def count(graph, inputs):
+        made.append(graph)
+        return graph.forward
+
+    compile_module = torch.nn.Module.compile
+    monkeypatch.setattr(
+        torch.nn.Module,
+        "compile",
+        lambda module, **options: compile_module(module, backend=count, **options),
+    )
+    yield made
+    torch.compiler.reset()
+
+
+@pytest.mark.filterwarnings(INNER)
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_compiled_steps_give_the_same_loss(backend, precision):
+    plain = make_trainer(precision=precision)
+    compiled = make_trainer(precision=precision, compiled=True)
+    plain.model.eval(), compiled.model.eval()  # without dropout
+    for seed in range(3):
+        batch = make_batch(id_pairs(7 + seed, seed))
+        (ours, tokens), (theirs, count) = compiled.loss(batch), plain.loss(batch)
+        assert_close(ours, theirs)
+        assert tokens == count
+        gradients = [
+            torch.autograd.grad(loss, list(trainer.model.parameters()))
+            for loss, trainer in ((ours, compiled), (theirs, plain))
+        ]
+        assert_close(*gradients)
+    assert backend
+
+
+@pytest.mark.filterwarnings(INNER)
+def test_one_program_serves_all_lengths(backend):
+    trainer = make_trainer(compiled=True)
+    shapes, programs = set(), []
+    for seed in range(12):
+        batch = make_batch(id_pairs(3 + seed, seed))
+        shapes.add((*batch.source.shape, batch.target.size(1)))
+        trainer.train_step(batch, progress=0.5)
+        programs.append(len(backend))
+    assert len(shapes) == 12
+    assert programs[-1] == programs[1] > 0  # none for the last ten
+    assert trainer.loss_sum / trainer.loss_tokens < math.log(50) + 0.5

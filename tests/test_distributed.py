@@ -1,0 +1,160 @@
+"""Two processes do the work of one: lesson 14's helpers, started by torchrun."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from test_translator import folder  # noqa: F401  (a tiny Multi30k)
+
+from helpers import PAD
+from helpers.batching import make_batch
+from helpers.distributed import process_group, share
+from helpers.translator import MODEL_FILE, RUN_FILE, Translator, main
+
+ROOT = Path(__file__).parents[1]
+SCRIPT = str(ROOT / "tests" / "distributed_script.py")
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+TORCHRUN += ["--local-addr=localhost", "--nproc-per-node=2"]
+SECONDS = 240  # a deadlock fails, and does not hang
+
+
+def start(*command):
+    """torchrun in a session of its own, so that all of it can be ended."""
+    paths = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
+    # Without the second, processes that start again may look for the old ones.
+    added = {"PYTHONPATH": paths, "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+    return subprocess.Popen(
+        [*TORCHRUN, *map(str, command)],
+        env=os.environ | added,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+        start_new_session=True,
+    )
+
+
+def finish(process):
+    """(output, errors); whatever still runs after SECONDS is killed."""
+    try:
+        return process.communicate(timeout=SECONDS)
+    except subprocess.TimeoutExpired:
+        process.terminate()  # torchrun ends its workers
+        output, errors = process.communicate(timeout=60)
+        pytest.fail(f"still running after {SECONDS} s:\n{output}\n{errors}")
+
+
+def torchrun(*command):
+    """What the command prints in two processes, which must end well."""
+    process = start(*command)
+    output, errors = finish(process)
+    assert process.returncode == 0, errors
+    return output
+
+
+def training(data, output, *options):
+    """The command that trains on the tiny Multi30k into `output`."""
+    which = ["--corpus", "multi30k", "--data", data, "--beam", 2, "--output", output]
+    return [*map(str, ["train", *which, *options])]
+
+
+def losses(run):
+    """Training and validation losses of a saved run, one epoch after another."""
+    reports = torch.load(run, weights_only=True)["trainer"]["reports"]
+    return [r[name] for r in reports for name in ("train_loss", "validation_loss")]
+
+
+# --- Cutting a batch ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("processes", [1, 2, 3, 5])
+@pytest.mark.parametrize("sentences", [1, 2, 5, 8])
+def test_every_sentence_is_in_one_share(sentences, processes):
+    pairs = [([4 + i] * (1 + i), [5 + i] * (2 + i % 3)) for i in range(sentences)]
+    shares = [share(make_batch(pairs), r, processes) for r in range(processes)]
+    sources = [row[row != PAD].tolist() for s in shares for row in s.source]
+    targets = [row[row != PAD].tolist() for s in shares for row in s.target]
+    whole = make_batch(pairs)
+    for found, rows in ((sources, whole.source), (targets, whole.target)):
+        assert sorted(found) == sorted(row[row != PAD].tolist() for row in rows)
+    sizes = [len(s.source) for s in shares]
+    assert max(sizes) - min(sizes) <= 1
+    assert sizes == [len(s.target) for s in shares]
+
+
+def test_a_share_has_no_column_of_padding():
+    part = share(make_batch([([4] * 9, [5]), ([4], [5] * 7)]), 1, 2)
+    assert part.source.shape == (1, 2) and part.target.shape == (1, 9)
+    nothing = share(make_batch([([4], [5])]), 1, 2)
+    assert nothing.source.shape == nothing.target.shape == (0, 0)
+
+
+def test_a_script_that_was_not_started_by_torchrun():
+    with pytest.raises(RuntimeError, match="by torchrun"), process_group():
+        pass
+
+
+def test_more_processes_than_gpus(monkeypatch):
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "test")
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    expected = pytest.raises(ValueError, match="2 processes on a machine with 1 GPU")
+    with expected, process_group():
+        pass
+
+
+# --- Two processes --------------------------------------------------------------------
+
+
+def test_two_processes_are_one(tmp_path):
+    torchrun(SCRIPT, tmp_path, "together")
+
+
+def test_an_error_in_one_process_ends_both(tmp_path):
+    process = start(SCRIPT, tmp_path, "no_such_function")
+    errors = finish(process)[1]
+    assert process.returncode != 0 and "KeyError: 'no_such_function'" in errors
+
+
+def test_a_killed_process_goes_on_from_the_checkpoint(folder, tmp_path):  # noqa: F811
+    straight, killed = tmp_path / "straight", tmp_path / "killed"
+    said = torchrun(
+        "-m", "helpers.translator", *training(folder, straight, "--epochs", 3)
+    )
+    assert re.findall(r"^epoch (\d)", said, re.MULTILINE) == ["1", "2", "3"], said
+    assert said.count("saved in") == said.count("parameters") == 1, said
+    assert {p.name for p in straight.iterdir()} == {MODEL_FILE, RUN_FILE}
+    Translator.load(straight / MODEL_FILE)
+
+    command = training(folder, killed, "--epochs", 3)
+    said = torchrun("--max-restarts=1", SCRIPT, tmp_path, "killed", *command)
+    assert (tmp_path / "died").exists() and "going on with" in said, said
+    assert losses(killed / RUN_FILE) == pytest.approx(losses(straight / RUN_FILE))
+    assert len(losses(killed / RUN_FILE)) == 2 * 3
+
+
+def test_control_c_stops_both_and_the_same_command_goes_on(
+    folder,  # noqa: F811
+    tmp_path,
+    capsys,
+):
+    command = training(folder, tmp_path, "--epochs", 2000)
+    process = start("-m", "helpers.translator", *command)
+    deadline = time.monotonic() + SECONDS
+    while not (tmp_path / RUN_FILE).exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    output, errors = finish(process)
+    assert "the same command goes on from here" in output, output + errors
+    state = torch.load(tmp_path / RUN_FILE, weights_only=True)
+    assert state["settings"]["processes"] == 2
+    assert len(state["trainer"]["random"]) == 2
+
+    # One process cannot go on with what two have saved, and says so.
+    assert main(command) == 2
+    assert "processes is 1, was 2" in capsys.readouterr().err
