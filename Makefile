@@ -18,10 +18,11 @@ help: ## list what make can do here
 setup: ## create .venv and install requirements.txt, if that is not done yet
 	@$(PYTHON) tools/setup_venv.py
 
-# Two open lessons share the cores: threads that wait must not spin on them for long
-# (see tools/reproducible.py).
+# Two open lessons share the cores: threads that wait must not spin on them for long, and
+# memory that is freed stays at hand (see tools/reproducible.py).
 lab: setup ## open the course in JupyterLab, on lesson 00
-	GOMP_SPINCOUNT=3000 $(VENV) -m jupyterlab --notebook-dir=. --LabApp.default_url=$(FIRST) $(ARGS)
+	GOMP_SPINCOUNT=3000 MALLOC_TRIM_THRESHOLD_=1073741824 MALLOC_MMAP_THRESHOLD_=1073741824 \
+	$(VENV) -m jupyterlab --notebook-dir=. --LabApp.default_url=$(FIRST) $(ARGS)
 
 # A process for each core, up to four, and each file, notebooks too, in one of them.
 PARALLEL := -n auto --maxprocesses 4 --dist loadfile

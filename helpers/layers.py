@@ -39,6 +39,22 @@ class LayerNorm(nn.Module):
         return F.layer_norm(x, self.gain.shape, self.gain, self.bias, self.eps)
 
 
+class Dropout(nn.Dropout):
+    """Set each number to 0 with probability p, in training, and divide others by 1 - p.
+
+    The same as nn.Dropout, but a CPU draws these random numbers faster, in two thirds
+    of the time (benchmarks/speed.txt). Input and output: any shape.
+    Srivastava et al. 2014, section 10; Vaswani et al. 2017, section 5.4.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        ours_is_faster = x.device.type == "cpu" and x.dtype == torch.float32
+        if not (ours_is_faster and self.training and 0 < self.p < 1):
+            return super().forward(x)
+        scale = torch.rand_like(x).ge_(self.p).div_(1 - self.p)  # 0 or 1 / (1 - p)
+        return x * scale
+
+
 class Residual(nn.Module):
     """Add a sublayer's output to its input, with dropout and layer normalisation.
 
@@ -52,7 +68,7 @@ class Residual(nn.Module):
     def __init__(self, d_model: int, *, dropout: float, norm_first: bool):
         super().__init__()
         self.norm = LayerNorm(d_model)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.norm_first = norm_first
 
     def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:

@@ -1,5 +1,6 @@
 """Where the course runs: device, versions, seeds, and d2l without torchvision."""
 
+import ctypes
 import importlib.metadata
 import os
 import platform
@@ -52,6 +53,21 @@ def device_name(device: torch.device) -> str:
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     return f"CPU, {torch.get_num_threads()} threads"
+
+
+def keep_freed_memory() -> bool:
+    """Let this process keep memory that it has freed, for what it needs next.
+
+    Left to itself, glibc gives large blocks back to Linux as soon as they are free, and
+    a training step on a CPU asks for the same ones again: thousands of page faults a
+    step, which cost it a tenth of its time. False, and nothing has changed, where the
+    C library is not glibc, as on macOS and Windows.
+    """
+    if platform.libc_ver()[0] != "glibc":
+        return False
+    mallopt = ctypes.CDLL(None).mallopt
+    trim_threshold, mmap_threshold = -1, -3  # the names' numbers, from malloc.h
+    return all(mallopt(name, 2**30) for name in (mmap_threshold, trim_threshold))
 
 
 class _Torchvision(types.ModuleType):

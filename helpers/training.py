@@ -14,6 +14,7 @@ from tqdm.auto import tqdm
 from helpers import PAD
 from helpers.batching import Batch, IdPair, bucketed_batches
 from helpers.decoding import inference
+from helpers.runtime import keep_freed_memory
 from helpers.transformer import Transformer
 
 
@@ -155,6 +156,8 @@ class Trainer:
         self.model, self.config = model, config
         self.train, self.validation = train, validation
         self.device = next(model.parameters()).device
+        if self.device.type == "cpu":
+            keep_freed_memory()
         # Betas and eps as in section 5.3; the decay is decoupled (Loshchilov 2019).
         self.optimizer = torch.optim.AdamW(
             model.parameters(),

@@ -13,7 +13,7 @@ from helpers.attention import record_attention
 from helpers.decoder import DecoderLayer
 from helpers.encoder import EncoderLayer
 from helpers.equivalence import copy_layer, copy_stack
-from helpers.layers import FeedForward, LayerNorm
+from helpers.layers import Dropout, FeedForward, LayerNorm
 from helpers.masks import causal_mask, decoder_mask, padding_mask
 from helpers.positions import PositionalEncoding, positional_encoding
 from helpers.transformer import Transformer, TransformerConfig
@@ -329,6 +329,42 @@ def test_dropout_stands_where_the_paper_has_it():
     assert "positions.dropout" in places
     sublayers = [name for name in places if ".residuals." in name]
     assert len(sublayers) == 2 * 2 + 2 * 3 and len(places) == len(sublayers) + 1
+
+
+def test_dropout_keeps_a_share_and_its_mean():
+    torch.manual_seed(0)
+    dropout, x = Dropout(0.1), torch.full((100, 1000), 3.0, requires_grad=True)
+    y = dropout(x)
+    assert_close(y.detach().unique(), torch.tensor([0.0, 3 / 0.9]))
+    assert abs((y == 0).float().mean() - 0.1) < 0.005
+    y.sum().backward()
+    assert_close(3 * x.grad, y.detach())  # what is dropped learns nothing
+
+
+def test_dropout_draws_anew_by_the_seed():
+    dropout, x = Dropout(0.5), torch.ones(200)
+    torch.manual_seed(1)
+    first, second = dropout(x), dropout(x)
+    torch.manual_seed(1)
+    assert torch.equal(dropout(x), first)
+    assert not torch.equal(first, second)
+
+
+@pytest.mark.parametrize("p", [0.0, 1.0])
+def test_dropout_of_nothing_and_of_all(p):
+    x = torch.randn(5, 7)
+    assert torch.equal(Dropout(p)(x), x * (1 - p))
+    assert torch.equal(Dropout(p).eval()(x), x)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
+def test_dropout_leaves_other_types_to_pytorch(dtype):
+    x = torch.ones(1000, dtype=dtype)
+    torch.manual_seed(2)
+    ours = Dropout(0.3)(x)
+    torch.manual_seed(2)
+    assert torch.equal(ours, nn.Dropout(0.3)(x))
+    assert ours.dtype == dtype
 
 
 def test_positions_continue_where_the_cache_ends():

@@ -1,7 +1,9 @@
 """Versions, devices, and d2l with torchvision missing, broken and present."""
 
 import importlib.metadata
+import os
 import platform
+import subprocess
 import sys
 import types
 
@@ -16,6 +18,7 @@ from helpers.runtime import (
     device_name,
     environment_report,
     import_d2l,
+    keep_freed_memory,
     on_colab,
     run_kind,
 )
@@ -151,3 +154,49 @@ def test_an_unknown_kind_of_run_is_named(monkeypatch):
     monkeypatch.setenv("COURSE_RUN", "quick")
     with pytest.raises(ValueError, match=r"one of .*'check'.*: 'quick'"):
         run_kind()
+
+
+# -- memory ----------------------------------------------------------------------------
+
+STEPS = """
+import resource, sys
+import torch
+from helpers import training
+from helpers.batching import Batch
+from helpers.training import Trainer, TrainingConfig
+from helpers.transformer import Transformer, TransformerConfig
+
+if sys.argv[1] == "returned":
+    training.keep_freed_memory = lambda: False
+sizes = {"d_model": 32, "n_heads": 2, "d_ff": 64, "n_layers": 1}
+pairs = [([4], [4])]
+trainer = Trainer(
+    Transformer(TransformerConfig(4000, 4000, **sizes)),
+    *(pairs, pairs, TrainingConfig(epochs=1)),
+)
+tokens = torch.randint(4, 4000, (32, 21))
+batch = Batch(tokens, tokens)
+for step in range(25):
+    if step == 20:  # by then it has all that it needs
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    trainer.train_step(batch, 0.5)
+print((resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before) // 5)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc can be told")
+def test_a_training_step_asks_for_no_new_memory():
+    """Page faults a step: counted, so that a slow machine changes nothing."""
+    faults = {}
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("MALLOC_")}
+    options = {"env": environment, "capture_output": True, "encoding": "utf-8"}
+    for how in ("kept", "returned"):
+        command = [sys.executable, "-c", STEPS, how]
+        run = subprocess.run(command, **options, check=True)
+        faults[how] = int(run.stdout)
+    assert faults["kept"] < 200 < 1000 < faults["returned"]
+
+
+def test_another_c_library_is_left_alone(monkeypatch):
+    monkeypatch.setattr(platform, "libc_ver", lambda: ("", ""))
+    assert keep_freed_memory() is False

@@ -28,6 +28,10 @@ REPRODUCIBLE_ENVIRONMENT = MATH_PATH | {
     # A lesson may ask for more. A thread that waits then gives its core away soon: by
     # default it holds it for long, and kernels that share cores slow down manyfold.
     "GOMP_SPINCOUNT": "3000",
+    # What helpers.runtime.keep_freed_memory does for training, for all that a lesson
+    # does: glibc keeps freed memory for the next need. Elsewhere without effect.
+    "MALLOC_TRIM_THRESHOLD_": "1073741824",
+    "MALLOC_MMAP_THRESHOLD_": "1073741824",
     # The order of sets of strings.
     "PYTHONHASHSEED": "0",
     # What a process prints is read as UTF-8, whatever the machine's own encoding.
