@@ -22,6 +22,10 @@ SCRIPT = str(ROOT / "tests" / "distributed_script.py")
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
 TORCHRUN += ["--local-addr=localhost", "--nproc-per-node=2"]
 SECONDS = 240  # a deadlock fails, and does not hang
+needs_torchrun = pytest.mark.skipif(
+    sys.platform == "win32",
+    reason="torchrun asks for libuv, which PyTorch for Windows is built without",
+)
 
 
 def start(*command):
@@ -111,16 +115,19 @@ def test_more_processes_than_gpus(monkeypatch):
 # --- Two processes --------------------------------------------------------------------
 
 
+@needs_torchrun
 def test_two_processes_are_one(tmp_path):
     torchrun(SCRIPT, tmp_path, "together")
 
 
+@needs_torchrun
 def test_an_error_in_one_process_ends_both(tmp_path):
     process = start(SCRIPT, tmp_path, "no_such_function")
     errors = finish(process)[1]
     assert process.returncode != 0 and "KeyError: 'no_such_function'" in errors
 
 
+@needs_torchrun
 def test_a_killed_process_goes_on_from_the_checkpoint(folder, tmp_path):  # noqa: F811
     straight, killed = tmp_path / "straight", tmp_path / "killed"
     said = torchrun(
@@ -138,6 +145,7 @@ def test_a_killed_process_goes_on_from_the_checkpoint(folder, tmp_path):  # noqa
     assert len(losses(killed / RUN_FILE)) == 2 * 3
 
 
+@needs_torchrun
 def test_control_c_stops_both_and_the_same_command_goes_on(
     folder,  # noqa: F811
     tmp_path,

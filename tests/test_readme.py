@@ -33,3 +33,13 @@ def test_the_lesson_table_links_every_written_lesson():
 def test_the_measured_table_is_the_one_that_make_bench_stored():
     stored = (ROOT / "benchmarks" / "toy_translator.txt").read_text("utf-8")
     assert stored.strip() in README
+
+
+def test_the_scores_on_real_data_are_those_that_lesson_13_stored():
+    lesson = notebooks.read(notebooks.NOTEBOOKS / "13_real_data.ipynb")
+    (cell,) = (cell for cell in lesson.cells if cell.id == "signatures")
+    assert "".join(output.text for output in cell.outputs).strip() in README
+    ran = "".join(
+        o.text for c in lesson.cells for o in c.get("outputs", []) if "text" in o
+    )
+    assert "this machine: CPU, 2 threads, fp32, 10.0 minutes" in ran

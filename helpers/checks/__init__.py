@@ -18,6 +18,8 @@ from helpers.checks import (
     lesson10,
     lesson11,
     lesson12,
+    lesson13,
+    lesson14,
     lesson15,
     lesson16,
 )
@@ -36,6 +38,8 @@ __all__ = [
     "lesson10",
     "lesson11",
     "lesson12",
+    "lesson13",
+    "lesson14",
     "lesson15",
     "lesson16",
     "sealed",
