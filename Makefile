@@ -43,7 +43,7 @@ lint: setup ## check style and format of code and notebooks
 	$(VENV) -m ruff check .
 	$(VENV) -m ruff format --check .
 
-bench: setup ## train the toy translator with three seeds; store times and scores
+bench: setup ## measure speed, memory and growth beside others (ARGS=toy, course: more)
 	$(VENV) -m benchmarks $(ARGS)
 
 publish: setup ## stamp URL=https://github.com/<owner>/<name> into cells and badges

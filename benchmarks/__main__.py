@@ -1,38 +1,54 @@
-"""`make bench`: train the toy translator with three seeds and score it.
+"""`make bench`: the course beside what a user would otherwise pick, and how cost grows.
 
-Prints wall time of the training and exact match on the two held-out splits, a line a
-seed, and stores the table with machine and versions in benchmarks/toy_translator.txt.
-`make bench ARGS=readings` does what benchmarks/readings.py says instead.
+    make bench                   two tables and a picture, within ten minutes on two
+                                 cores: benchmarks/speed.txt, growth.txt, growth.png
+    make bench ARGS=toy          train the toy translator with three seeds and score it
+    make bench ARGS=readings     train the readings of lesson 16 and score them
+    make bench ARGS=course       run every lesson once and list what each takes
+
+Multi30k's rows want its folder, by --data or COURSE_DATA; without it they take the toy
+corpus. With --data, a model is trained for --minutes first, unless --model names one.
 """
 
 import argparse
-from pathlib import Path
+from collections.abc import Sequence
 
-from benchmarks import readings
-from benchmarks.toy import print_and_store, train_and_score
-from helpers.translator import RECIPES, build, load_text, with_seed
-
-TABLE = Path(__file__).parent / "toy_translator.txt"
+from benchmarks import course, growth, readings, speed, toy
+from helpers.acceleration import PRECISIONS
 
 
-def measure(seed: int) -> str:
-    """Train with one seed; a line of the table."""
-    recipe, text = with_seed(RECIPES["toy"], seed), load_text("toy")
-    translator = build(recipe, text)
-    trainer, *scores = train_and_score(translator, text, recipe.training)
-    return f"{seed:4} {trainer.seconds:8.1f} s {scores[0]:8.1f} % {scores[1]:14.1f} %"
+def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    names = ("all", "speed", "growth", "toy", "readings", "course")
+    parser.add_argument("name", nargs="?", choices=names, default="all")
+    parser.add_argument("--data", help="Multi30k's folder (or set COURSE_DATA)")
+    parser.add_argument("--model", help="folder that helpers.translator train wrote")
+    parser.add_argument(
+        "--minutes", type=float, default=1.0, help="to train for without a model"
+    )
+    parser.add_argument(
+        "--precision", choices=PRECISIONS, default="fp32", help="of the training steps"
+    )
+    parser.add_argument(
+        "--compile", action="store_true", help="compile the course's step"
+    )
+    return parser.parse_args(arguments)
 
 
-def main() -> None:
-    """Run the benchmark that the command line names."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks")
-    names = ("translator", "readings")
-    parser.add_argument("name", nargs="?", choices=names, default="translator")
-    if parser.parse_args().name == "readings":
-        readings.main()
-    else:
-        header = "seed   training     test  compositional (exact match)"
-        print_and_store(header, map(measure, range(3)), TABLE)
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the benchmarks that the command line names."""
+    chosen = parse(arguments)
+    if chosen.name in ("all", "speed"):
+        speed.main(chosen)
+    if chosen.name in ("all", "growth"):
+        growth.main()
+    others = {"toy": toy, "readings": readings, "course": course}
+    if chosen.name in others:
+        others[chosen.name].main()
 
 
 if __name__ == "__main__":

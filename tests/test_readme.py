@@ -43,3 +43,12 @@ def test_the_scores_on_real_data_are_those_that_lesson_13_stored():
         o.text for c in lesson.cells for o in c.get("outputs", []) if "text" in o
     )
     assert "this machine: CPU, 2 threads, fp32, 10.0 minutes" in ran
+
+
+def test_the_ratios_are_those_that_make_bench_stored():
+    stored = (ROOT / "benchmarks" / "speed.txt").read_text("utf-8").splitlines()
+    rows = re.findall(r"^\| (.+) \| (.+) \| (\d+\.\d\d) \|$", README, re.MULTILINE)
+    assert len(rows) >= 8
+    for work, beside, ratio in rows:
+        (line,) = (x for x in stored if x.startswith(f"{work:33} {beside:27} "))
+        assert f" {ratio}  " in line, line
