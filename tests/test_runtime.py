@@ -159,7 +159,7 @@ def test_an_unknown_kind_of_run_is_named(monkeypatch):
 # -- memory ----------------------------------------------------------------------------
 
 STEPS = """
-import resource, sys
+import resource, statistics, sys
 import torch
 from helpers import training
 from helpers.batching import Batch
@@ -176,11 +176,13 @@ trainer = Trainer(
 )
 tokens = torch.randint(4, 4000, (32, 21))
 batch = Batch(tokens, tokens)
-for step in range(25):
-    if step == 20:  # by then it has all that it needs
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+faults = []
+for _ in range(40):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     trainer.train_step(batch, 0.5)
-print((resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before) // 5)
+    faults.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+# The median: now and then the process grows, when freed memory is in pieces.
+print(statistics.median_low(faults))
 """
 
 
@@ -194,7 +196,7 @@ def test_a_training_step_asks_for_no_new_memory():
         command = [sys.executable, "-c", STEPS, how]
         run = subprocess.run(command, **options, check=True)
         faults[how] = int(run.stdout)
-    assert faults["kept"] < 200 < 1000 < faults["returned"]
+    assert faults["kept"] < 200 < 1000 < faults["returned"], faults
 
 
 def test_another_c_library_is_left_alone(monkeypatch):
