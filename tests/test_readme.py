@@ -52,3 +52,9 @@ def test_the_ratios_are_those_that_make_bench_stored():
     for work, beside, ratio in rows:
         (line,) = (x for x in stored if x.startswith(f"{work:33} {beside:27} "))
         assert f" {ratio}  " in line, line
+
+
+def test_the_course_takes_what_make_bench_stored():
+    stored = (ROOT / "benchmarks" / "course.txt").read_text("utf-8")
+    (seconds,) = re.findall(r"^all, 2 at a time +(\d+)\.\d s", stored, re.MULTILINE)
+    assert f"that took {seconds} s on these two" in README
