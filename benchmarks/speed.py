@@ -7,7 +7,6 @@ of an epoch. Then both run in turns, and medians count.
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import time
@@ -420,7 +419,6 @@ def fresh(*arguments: str) -> str:
     done = subprocess.run(
         [sys.executable, *arguments],
         cwd=ROOT,
-        env=dict(os.environ),
         stdout=subprocess.PIPE,
         encoding="utf-8",
         check=True,
