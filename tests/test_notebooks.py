@@ -500,11 +500,12 @@ def test_a_second_run_changes_nothing(small):
     assert "Software" not in str(drawn.outputs[0].data["image/png"])
 
 
-def test_fresh_stores_new_digits(small):
+@pytest.mark.parametrize("way", ["fresh", "long"])
+def test_a_fresh_or_a_long_run_stores_new_digits(small, way):
     notebooks.run(small)
     before = laws.stored_text(cell_of(notebooks.read(small), "plt.plot"))
     for _ in range(3):  # the clock shows the same digits once in a thousand times
-        notebooks.run(small, fresh=True)
+        notebooks.run(small, **{way: True})
         after = laws.stored_text(cell_of(notebooks.read(small), "plt.plot"))
         if after != before:
             break

@@ -8,9 +8,9 @@
 Without paths: all lessons and solutions. What `run` stores depends on the notebook
 and the code alone, so a second run changes nothing; numbers printed after "≈" keep
 their stored digits while the rest of their output is the same and no module of helpers/
-is younger than the notebook (--fresh: new digits in any case). Lesson 13 stores a run
-of many minutes: it is repeated with --long only, on real data and all that the machine
-has; else its minute's version is held against what is stored.
+is younger than the notebook (--fresh, --long: new digits in any case). Lesson 13 stores
+a run of many minutes: it is repeated with --long only, on real data and all that the
+machine has; else its minute's version is held against what is stored.
 """
 
 import argparse
@@ -343,7 +343,7 @@ def run(path, *, fresh=False, long=False):
         raise NotebookError("\n".join(faults))
     if path.name in LONG_RUNS and path.parent.name != "solutions" and not long:
         keep_long_run(notebook, stored)
-    elif not fresh and not is_stale(path):
+    elif not (fresh or long or is_stale(path)):
         keep_digits(notebook, stored)
     for name, (lesson, cell_id) in PICTURES.items():
         if path.name == lesson and path.parent.name != "solutions":
