@@ -2,32 +2,52 @@
 
 Each runs in a fresh kernel under the environment of the tests (tools/reproducible.py),
 on one thread, and as many at a time as there are cores, as `make test` runs them;
-nothing is stored in the lessons. The toy translator, which several of them use, is
-trained first if it is not there yet, and has a line of its own.
+nothing is stored in the lessons. The toy translator, which three of them use, is
+trained anew, as it is for somebody who has just installed the course, and has a line
+of its own.
 """
 
 import os
+import subprocess
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 
-from benchmarks.compare import machine
-from helpers.translator import trained_toy
+from benchmarks.compare import ROOT, machine
+from helpers.translator import CACHE
 from tools import notebooks
+from tools.reproducible import make_reproducible
 
+TOY = "the toy translator's training"
 TABLE = Path(__file__).parent / "course.txt"
 BAR = 8 * 60
 
 
-def seconds_of(path: Path) -> float:
-    """How long the notebook at `path` takes from its first cell to its last."""
-    notebook = notebooks.read(path)
+def train_toy() -> None:
+    """Train the toy translator where the lessons look for it, as a lesson would."""
+    for model in CACHE.glob("toy-*.safetensors"):
+        model.unlink()
+    environment = dict(os.environ)
+    make_reproducible(environment)
+    code = "from helpers.translator import trained_toy; trained_toy()"
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, check=True)
+
+
+def run_lesson(path: Path) -> None:
+    """Run the notebook at `path` from its first cell to its last."""
+    notebooks.execute(notebooks.read(path), path.parent)
+
+
+def seconds_of(name: str, work: Callable[[], None]) -> float:
+    """How long the work takes, printed under its name."""
     started = time.perf_counter()
-    notebooks.execute(notebook, path.parent)
+    work()
     seconds = time.perf_counter() - started
-    print(f"{path.stem:34} {seconds:7.1f} s", flush=True)
+    print(f"{name:34} {seconds:7.1f} s", flush=True)
     return seconds
 
 
@@ -36,16 +56,27 @@ def lessons() -> list[Path]:
     return sorted(notebooks.NOTEBOOKS.glob("[0-9]*.ipynb"))
 
 
-def measured(paths: Sequence[Path], at_a_time: int) -> tuple[dict[str, float], float]:
-    """The seconds of the toy's training and of each lesson, and of all together."""
+def everything() -> dict[str, Callable[[], None]]:
+    """What is run, by its name: the toy's training, and then the lessons."""
+    return {TOY: train_toy} | {p.stem: partial(run_lesson, p) for p in lessons()}
+
+
+def measured(
+    works: dict[str, Callable[[], None]], at_a_time: int
+) -> tuple[dict[str, float], float]:
+    """The seconds of each work, and of all together.
+
+    The first is begun first, because others need it, then the last: late lessons are
+    the longest, and begun early, none of them is left over at the end.
+    """
+    first, *others = works
+    order = [first, *reversed(others)]
     started = time.perf_counter()
-    trained_toy()
-    times = {"the toy translator's training": time.perf_counter() - started}
     with ProcessPoolExecutor(at_a_time, get_context("spawn")) as pool:
-        # The last lessons are the longest: begun first, none is left over at the end.
-        seconds = [*pool.map(seconds_of, reversed(paths))]
-    times |= {p.stem: s for p, s in zip(paths, reversed(seconds), strict=True)}
-    return times, time.perf_counter() - started
+        seconds = pool.map(seconds_of, order, [works[name] for name in order])
+        times = dict(zip(order, seconds, strict=True))
+    whole = time.perf_counter() - started
+    return {name: times[name] for name in works}, whole
 
 
 def share_lines(times: dict[str, float], whole: float, at_a_time: int) -> list[str]:
@@ -64,7 +95,7 @@ def share_lines(times: dict[str, float], whole: float, at_a_time: int) -> list[s
 def main() -> None:
     """Run everything, and store the table."""
     at_a_time = os.cpu_count()
-    lines = share_lines(*measured(lessons(), at_a_time), at_a_time)
+    lines = share_lines(*measured(everything(), at_a_time), at_a_time)
     lines = [*machine().splitlines(), "", *lines]
     print("\n" + "\n".join(lines))
     TABLE.write_text("\n".join(lines) + "\n", encoding="utf-8")

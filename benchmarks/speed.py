@@ -62,7 +62,8 @@ from helpers.transformer import Transformer
 from helpers.translator import RECIPES
 
 TABLE = Path(__file__).parent / "speed.txt"
-TOKENS = RECIPES["multi30k"].training.tokens_per_batch  # of the epoch's batches
+RECIPE = RECIPES["multi30k"].training  # of the epoch's batches
+TOKENS = RECIPE.tokens_per_batch
 
 
 def equal_losses(batch: Batch, sizes: Sizes, rival: str) -> str:
@@ -193,14 +194,15 @@ def epoch_row(sizes: Sizes, data: Data, steps: Steps) -> Row:
     """
     pairs = data.pairs[: sizes.pairs]
     options = {"tokens_per_batch": TOKENS}
-    ours = list(bucketed_batches(pairs, generator=seeded(), **options))
+    pooled = options | {"pool": RECIPE.pool}
+    ours = list(bucketed_batches(pairs, generator=seeded(), **pooled))
     theirs = list(shuffled_batches(pairs, generator=seeded(), **options))
     model = data.epoch_model.to(best_device())
     if rows_of(ours) != rows_of(theirs):
         raise AssertionError("the two epochs hold different sentences")
     first = pairs[:500]
     plain = list(shuffled_batches(first, generator=seeded(), **options))
-    losses = evaluate_loss(model, first, tokens_per_batch=TOKENS), loss_of(model, plain)
+    losses = evaluate_loss(model, first, **options), loss_of(model, plain)
     demand_equal(*losses, "loss over the first sentences", rtol=1e-4)
     step = steps.ours(model)
 

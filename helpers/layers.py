@@ -42,8 +42,8 @@ class LayerNorm(nn.Module):
 class Dropout(nn.Dropout):
     """Set each number to 0 with probability p, in training, and divide others by 1 - p.
 
-    The same as nn.Dropout, but a CPU draws these random numbers faster, in two thirds
-    of the time (benchmarks/speed.txt). Input and output: any shape.
+    The same as nn.Dropout, but quicker on a CPU, where drawing the random numbers is
+    most of the work (benchmarks/speed.txt). Input and output: any shape.
     Srivastava et al. 2014, section 10; Vaswani et al. 2017, section 5.4.
     """
 

@@ -73,12 +73,14 @@ def cosine_rate(progress: float, *, peak: float, warmup: float) -> float:
 class TrainingConfig:
     """How to train: exactly one of epochs and minutes is the budget.
 
-    tokens_per_batch counts target tokens, warmup is a share of the budget.
+    tokens_per_batch counts target tokens, warmup is a share of the budget; pool is that
+    of `bucketed_batches`.
     """
 
     epochs: int | None = None
     minutes: float | None = None
     tokens_per_batch: int = 1024
+    pool: int = 100
     peak_rate: float = 3e-3
     warmup: float = 0.1
     label_smoothing: float = 0.1
@@ -201,9 +203,13 @@ class Trainer:
     def epoch_batches(self) -> list[Batch]:
         """All batches of the current epoch, in an order that its number decides."""
         generator = torch.Generator().manual_seed(1_000 * self.config.seed + self.epoch)
-        tokens = self.config.tokens_per_batch
         return list(
-            bucketed_batches(self.train, tokens_per_batch=tokens, generator=generator)
+            bucketed_batches(
+                self.train,
+                tokens_per_batch=self.config.tokens_per_batch,
+                generator=generator,
+                pool=self.config.pool,
+            )
         )
 
     def remaining(self, batches: list[Batch]) -> Iterable[Batch]:

@@ -147,7 +147,7 @@ RECIPES = {
             "dropout": 0.05,
         },
         training=TrainingConfig(
-            minutes=10, tokens_per_batch=640, peak_rate=3e-3, warmup=0.05
+            minutes=10, tokens_per_batch=640, pool=400, peak_rate=3e-3, warmup=0.05
         ),
         subwords=4_000,
         averaging={"average_from": 0.9, "average_every": 50},

@@ -3,6 +3,8 @@
 import argparse
 import json
 from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
 
 import nbformat
 import pytest
@@ -424,23 +426,47 @@ def test_each_lesson_has_its_share():
     assert course.share_lines({"01_a": 9.0}, 500.0, 1)[-1].endswith("NOT met")
 
 
-def test_lessons_run_side_by_side_and_keep_their_names(tmp_path, monkeypatch):
-    monkeypatch.setattr(course, "trained_toy", lambda: None)
-    for name, value in (("01_a", 1), ("02_b", 2), ("03_c", 3)):
-        cells = [nbformat.v4.new_code_cell(f"import time; time.sleep({value / 2})")]
-        nbformat.write(
-            nbformat.v4.new_notebook(cells=cells), tmp_path / f"{name}.ipynb"
+def lesson(folder: Path, name: str, code: str) -> Path:
+    path = folder / f"{name}.ipynb"
+    cells = [nbformat.v4.new_code_cell(code)]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
+    return path
+
+
+def test_lessons_run_side_by_side_and_keep_their_names(tmp_path):
+    works = {
+        name: partial(
+            course.run_lesson, lesson(tmp_path, name, f"import time; time.sleep({s})")
         )
-    times, whole = course.measured(sorted(tmp_path.glob("*.ipynb")), 3)
-    assert [*times][1:] == ["01_a", "02_b", "03_c"]
+        for name, s in (("01_a", 0.5), ("02_b", 1), ("03_c", 1.5))
+    }
+    times, whole = course.measured(works, 3)
+    assert [*times] == [*works]
     assert 1.5 < times["03_c"] < whole
 
 
 def test_a_lesson_that_fails_is_no_quick_lesson(tmp_path):
-    cells = [nbformat.v4.new_code_cell("assert 1 == 2")]
-    nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "01_a.ipynb")
+    path = lesson(tmp_path, "01_a", "assert 1 == 2")
     with pytest.raises(NotebookError, match="assert 1 == 2"):
-        course.seconds_of(tmp_path / "01_a.ipynb")
+        course.measured({"01_a": partial(course.run_lesson, path)}, 1)
+
+
+def test_the_toy_is_trained_anew_as_a_lesson_trains_it(tmp_path, monkeypatch):
+    stale, other = tmp_path / "toy-0.safetensors", tmp_path / "bench-0.safetensors"
+    for path in (stale, other):
+        path.touch()
+    calls = []
+    monkeypatch.setattr(course, "CACHE", tmp_path)
+    monkeypatch.setattr(course.subprocess, "run", lambda *a, **k: calls.append((a, k)))
+    course.train_toy()
+    assert not stale.exists() and other.exists()
+    ((arguments,), options) = calls.pop()
+    assert "trained_toy()" in arguments[-1] and options["check"]
+    assert options["env"]["OMP_NUM_THREADS"] == "1"
+
+
+def test_whoever_lacks_the_toy_waits_for_it():
+    assert next(iter(course.everything())) == course.TOY
 
 
 def test_all_lessons_run_and_no_solution():
@@ -472,8 +498,11 @@ def test_every_lesson_has_its_stored_time():
     *_, table = course.TABLE.read_text("utf-8").partition("\n\n")
     names = [line.split()[0] for line in table.splitlines()]
     assert names[1:-1] == [path.stem for path in course.lessons()]
-    shares = [float(line.split()[-2]) for line in table.splitlines()[:-1]]
-    assert abs(sum(shares) - 100) < 1
+    *lessons, whole = table.splitlines()
+    assert abs(sum(float(line.split()[-2]) for line in lessons) - 100) < 1
+    assert whole.endswith(": met")
+    seconds = whole.split()[5]
+    assert f" {seconds} s, at most " in speed.TABLE.read_text("utf-8")
 
 
 def test_every_stored_curve_has_a_fitted_power_beside_theory_s():
