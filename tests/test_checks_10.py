@@ -122,6 +122,11 @@ MUTANTS = [
         "one phenomenon, not a tuple",
     ),
     (lesson10.broken_phenomenon, shares, "one phenomenon, not a dict"),
+    (
+        lesson10.broken_phenomenon,
+        lambda h, r, g: 1 / sum("antecedent" in row for row in g),
+        "leave it out (your code stopped with ZeroDivisionError",
+    ),
     (lesson10.accuracy, lambda x, y: hits(x, y).float().mean(), "counted as well"),
     (
         lesson10.accuracy,
@@ -170,6 +175,11 @@ MUTANTS = [
     (
         lesson10.alignment,
         lambda w: [(i, j) for i in range(4) for j in range(3)],
+        "keep one per row",
+    ),
+    (
+        lesson10.alignment,
+        lambda w: [(i, j) for j, i in (w > 0.3).nonzero().tolist()],
         "keep one per row",
     ),
     (

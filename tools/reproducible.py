@@ -21,8 +21,8 @@ MATH_PATH = {
 }
 
 REPRODUCIBLE_ENVIRONMENT = MATH_PATH | {
-    # Sums are split by thread, so their number is part of the result. One, because so
-    # small models hardly gain from a second, while a second notebook gains much.
+    # Sums are split by thread, so their number is part of the result. One, because a
+    # second thread is worth less to a small model than to a second notebook.
     "OMP_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
     # A lesson may ask for more. A thread that waits then gives its core away soon: by
