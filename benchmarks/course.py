@@ -66,8 +66,9 @@ def measured(
 ) -> tuple[dict[str, float], float]:
     """The seconds of each work, and of all together.
 
-    The first is begun first, because others need it, then the last: late lessons are
-    the longest, and begun early, none of them is left over at the end.
+    The first is begun first, because others need it: on two cores it has ended before
+    they begin, on many they do its work again. Then the last: late lessons are the
+    longest, and begun early, none of them is left over at the end.
     """
     first, *others = works
     order = [first, *reversed(others)]

@@ -466,7 +466,7 @@ def test_the_toy_is_trained_anew_as_a_lesson_trains_it(tmp_path, monkeypatch):
     assert options["env"]["OMP_NUM_THREADS"] == "1"
 
 
-def test_whoever_lacks_the_toy_waits_for_it():
+def test_the_toy_is_the_first_work():
     assert next(iter(course.everything())) == course.TOY
 
 

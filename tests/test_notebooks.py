@@ -589,6 +589,11 @@ def test_a_lesson_of_many_minutes_keeps_its_long_run(short_run):
     assert notebook.cells[0].outputs[0].text == LONG_RUN
 
 
+def test_the_lesson_on_real_data_asks_colab_for_a_gpu():
+    lesson = notebooks.read(notebooks.NOTEBOOKS / "13_real_data.ipynb")
+    assert lesson.metadata["accelerator"] == "GPU"
+
+
 @pytest.mark.parametrize(
     "fresh",
     [
