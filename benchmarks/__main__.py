@@ -14,7 +14,7 @@ import argparse
 from collections.abc import Sequence
 
 from benchmarks import course, growth, readings, speed, toy
-from helpers.acceleration import PRECISIONS
+from helpers.scale.precision import PRECISIONS
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:

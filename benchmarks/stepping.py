@@ -2,8 +2,8 @@
 
     python -m benchmarks.stepping SIDE STEPS SIZES
 
-The course's trainer changes how its process treats memory, which the others must not
-get for nothing. For every line that it reads, the process takes a step of SIDE and
+`faster_on_cpu` changes how its process treats memory, which the others must not get for
+nothing. For every line that it reads, the process takes a step of SIDE and
 prints its seconds; STEPS and SIZES are the fields of those classes as JSON.
 """
 

@@ -9,11 +9,10 @@ import torch
 from benchmarks.compare import Work
 from benchmarks.rivals import D2lTrainer, PlainTrainer, d2l_model, pytorch_model
 from benchmarks.workload import Sizes, new_model, sentence_pairs
-from helpers import training
-from helpers.acceleration import PRECISIONS, AcceleratedTrainer
 from helpers.batching import Batch, make_batch
-from helpers.runtime import best_device
-from helpers.training import TrainingConfig, cosine_rate
+from helpers.runtime import best_device, faster_on_cpu
+from helpers.scale.precision import PRECISIONS, Precision
+from helpers.training import Trainer, TrainingConfig, cosine_rate
 from helpers.transformer import Transformer
 
 
@@ -24,15 +23,26 @@ class Steps:
     precision: str = "fp32"
     compiled: bool = False
 
-    def trainer(self, model: Transformer) -> AcceleratedTrainer:
+    def trainer(self, model: Transformer) -> Trainer:
         """The course's own trainer. It is given its batches, so it needs no corpus."""
         pairs, config = [([4], [4])], TrainingConfig(epochs=1, peak_rate=RATE)
-        options = {"precision": self.precision, "compiled": self.compiled}
-        return AcceleratedTrainer(model.train(), pairs, pairs, config, **options)
+        precision = Precision(self.precision, best_device())
+        options = {"precision": precision, "compiled": self.compiled}
+        return Trainer(model.train(), pairs, pairs, config, **options)
 
-    def ours(self, model: Transformer) -> Callable[[Batch], None]:
+    def plain(self, model: Transformer) -> Callable[[Batch], None]:
         """Its step, at a fixed point of its schedule."""
         return partial(self.trainer(model).train_step, progress=0.5)
+
+    def ours(self, model: Transformer) -> Callable[[Batch], None]:
+        """The same, inside the block in which a trainer takes its steps."""
+        step = self.plain(model)
+
+        def faster(batch: Batch) -> None:
+            with faster_on_cpu(model):
+                step(batch)
+
+        return faster
 
     def theirs(
         self, model: torch.nn.Module, kind: type[PlainTrainer] = PlainTrainer
@@ -52,15 +62,15 @@ RIVALS = {
     "d2l's modules": (d2l_model, D2lTrainer),
 }
 
-# The course's step, and the same without its word to the C library.
-OURS, RETURNED = "ours", "ours, memory given back"
+# The course's step, and the same without `faster_on_cpu`.
+OURS, PLAIN = "ours", "ours, not sped up"
 
 
 def work_of(side: str, steps: Steps, sizes: Sizes) -> Work:
     """One training step of a side on the batch that has LENGTHS.
 
-    The side is OURS, RETURNED or one of RIVALS. RETURNED and the rivals want a process
-    of their own, since what a trainer of the course sets cannot be taken back.
+    The side is OURS, PLAIN or one of RIVALS. PLAIN and the rivals want a process of
+    their own, since `faster_on_cpu` changes how a process treats memory for good.
     """
     batch = make_batch(sentence_pairs(sizes.sentences, sizes.vocabulary))
     model = new_model(sizes, dropout=0.1)
@@ -68,7 +78,5 @@ def work_of(side: str, steps: Steps, sizes: Sizes) -> Work:
         make, kind = RIVALS[side]
         step = steps.theirs(make(model, dropout=0.1), kind)
     else:
-        if side == RETURNED:
-            training.keep_freed_memory = lambda: False
-        step = steps.ours(model)
+        step = steps.ours(model) if side == OURS else steps.plain(model)
     return partial(step, batch.to(best_device()))

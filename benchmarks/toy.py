@@ -40,8 +40,7 @@ def train_and_score(
         translator.encode_pairs(text.validation),
     )
     trainer = Trainer(translator.model, *pairs, training)
-    for _ in trainer.run():
-        pass
+    trainer.fit()
     corpus, scores = toy_corpus(), []
     for split in (corpus.test, corpus.compositional):
         outputs = translator.translate([pair.source for pair in split])

@@ -170,7 +170,6 @@ def trained_for(text: ParallelText, minutes: float) -> Translator:
     translator.model.to(best_device())
     pairs = translator.encode_pairs(text.train)
     checked = translator.encode_pairs(text.validation)
-    for _ in Trainer(translator.model, pairs, checked, recipe.training).run():
-        pass
+    Trainer(translator.model, pairs, checked, recipe.training).fit()
     translator.save(path)
     return translator

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from helpers.masks import check_mask
+from helpers.masks import check_mask, four_axes
 
 
 def attention(
@@ -24,7 +24,9 @@ def attention(
     A query that may attend to nothing gets weights and context of zero.
     Vaswani et al. 2017, section 3.2.1. ValueError for a mask of wrong type or shape.
     """
-    scores = query @ key.transpose(-2, -1) / math.sqrt(query.size(-1))
+    d_head = query.size(-1)
+    scores = query @ key.transpose(-2, -1)  # (…, query_length, key_length)
+    scores = scores / math.sqrt(d_head)
     if mask is not None:
         check_mask(mask, scores.shape)
         scores = scores.masked_fill(~mask, -math.inf)
@@ -32,7 +34,8 @@ def attention(
     if mask is not None:
         # Only matters where a whole row is hidden: softmax gives NaN there.
         weights = weights.masked_fill(~mask, 0.0)
-    return weights @ value, weights
+    context = weights @ value  # (…, query_length, d_value)
+    return context, weights
 
 
 class MultiHeadAttention(nn.Module):
@@ -60,30 +63,38 @@ class MultiHeadAttention(nn.Module):
     def forward(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None
     ) -> Tensor:
-        return self.attend(query, *self.project(key, value), mask)
+        key_heads, value_heads = self.project(key, value)
+        return self.attend(query, key_heads, value_heads, mask)
 
     def project(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         """Keys and values of all heads, each (batch, heads, key_length, d_head)."""
-        return (
-            self.split_heads(self.key_projection(key)),
-            self.split_heads(self.value_projection(value)),
-        )
+        key_heads = self.split_heads(self.key_projection(key))
+        value_heads = self.split_heads(self.value_projection(value))
+        return key_heads, value_heads
 
     def attend(
-        self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None = None
+        self,
+        query: Tensor,
+        key_heads: Tensor,
+        value_heads: Tensor,
+        mask: Tensor | None = None,
     ) -> Tensor:
-        """Attend from query (batch, query_length, d_model) to projected keys."""
-        queries = self.split_heads(self.query_projection(query))
+        """Attend from query (batch, query_length, d_model) to projected heads."""
+        batch, query_length, _ = query.shape
+        n_heads, key_length = self.n_heads, key_heads.size(2)
         if mask is not None:
-            check_mask(mask, (*queries.shape[:3], keys.size(2)))
-            mask = mask[(None,) * (4 - mask.dim())]  # PyTorch counts on four axes
+            check_mask(mask, (batch, n_heads, query_length, key_length))
+            mask = four_axes(mask)
+        query_heads = self.split_heads(self.query_projection(query))
         if self.observer is None:
-            context = F.scaled_dot_product_attention(queries, keys, values, mask)
+            context = F.scaled_dot_product_attention(
+                query_heads, key_heads, value_heads, mask
+            )  # (batch, heads, query_length, d_head)
         else:
-            context, weights = attention(queries, keys, values, mask)
+            context, weights = attention(query_heads, key_heads, value_heads, mask)
             self.observer(weights)
-        # Heads go back beside their features before they are joined.
-        return self.output_projection(context.transpose(1, 2).flatten(2))
+        joined = context.transpose(1, 2).flatten(2)  # (batch, query_length, d_model)
+        return self.output_projection(joined)
 
     def split_heads(self, x: Tensor) -> Tensor:
         """(batch, length, d_model) -> (batch, heads, length, d_head)."""

@@ -1,4 +1,7 @@
-"""Sentences of like length, padded together into batches (lesson 09)."""
+"""Sentences of like length, padded together into batches (lesson 09).
+
+`share` cuts a batch for several processes (lesson 14), or for several passes.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -30,6 +33,11 @@ class Batch:
     def labels(self) -> Tensor:
         return self.target[:, 1:]
 
+    @property
+    def n_tokens(self) -> int:
+        """How many labels are real."""
+        return len(self.labels[self.labels != PAD])
+
     def to(self, device: torch.device | str) -> "Batch":
         return Batch(self.source.to(device), self.target.to(device))
 
@@ -46,6 +54,16 @@ def make_batch(pairs: Sequence[IdPair]) -> Batch:
     """Pairs of ids (without BOS and EOS) -> one padded Batch."""
     source = pad([[*source, EOS] for source, _ in pairs])
     return Batch(source, pad([[BOS, *target, EOS] for _, target in pairs]))
+
+
+def share(batch: Batch, rank: int, processes: int) -> Batch:
+    """Every `processes`-th sentence of the batch, from number `rank` on.
+
+    Columns that are padding in all of them are left away. A batch of fewer sentences
+    than processes leaves the last ones with none: shapes (0, …).
+    """
+    source, target = (x[rank::processes] for x in (batch.source, batch.target))
+    return Batch(*(x[:, (x != PAD).any(dim=0)] for x in (source, target)))
 
 
 def bucketed_batches(

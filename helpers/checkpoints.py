@@ -34,7 +34,7 @@ def write_atomically(path: str | Path, write: Callable[[Path], None]) -> None:
 def save_run(path: str | Path, trainer: Trainer, settings: dict) -> None:
     """Save a training run, and the settings it was started with, for `resume_run`."""
     state = {"settings": settings, "trainer": trainer.state_dict()}
-    if trainer.saves:
+    if trainer.processes.rank == 0:
         write_atomically(path, lambda part: torch.save(state, part))
 
 
@@ -57,4 +57,7 @@ def resume_run(path: str | Path, trainer: Trainer, settings: dict) -> None:
         raise CheckpointError(
             f"{path} holds a run with other settings: {'; '.join(changed)}"
         )
-    trainer.load_state_dict(saved)
+    try:
+        trainer.load_state_dict(saved)
+    except KeyError as error:
+        raise CheckpointError(f"{path} is of another version: no {error}") from None

@@ -3,13 +3,77 @@
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
 from helpers import BOS, EOS, PAD
-from helpers.decoder import LayerCache
-from helpers.transformer import Transformer
+from helpers.caching import CachedDecoding
+
+
+@runtime_checkable
+class Decodable(Protocol):
+    """What decoding asks of a model: `config.max_length` and these three methods.
+
+    encode: source (batch, source_length) -> memory, its first axis the batch;
+    decode: target (batch, target_length), memory and source -> states
+    (batch, target_length, d_model); project: states (batch, d_model) -> logits
+    (batch, target_vocab). A model that keeps more than its prefix from step to step
+    may have `start_decoding(source) -> Decoding` as well.
+    """
+
+    config: object
+
+    def encode(self, source: Tensor) -> Tensor: ...
+    def decode(self, target: Tensor, memory: Tensor, source: Tensor) -> Tensor: ...
+    def project(self, states: Tensor) -> Tensor: ...
+
+
+class Decoding(Protocol):
+    """A batch of sources on its way to being translated, a row for each."""
+
+    def step(self, token: Tensor) -> Tensor:
+        """The newest token of each row (rows,) -> logits (rows, target_vocab)."""
+
+    def select(self, rows: Tensor) -> None:
+        """Keep the given rows, in their order; rows may repeat."""
+
+
+class PrefixDecoding:
+    """Decoding for any model: the whole prefix runs through it again at every step."""
+
+    def __init__(self, model: Decodable, source: Tensor):
+        self.model, self.source, self.memory = model, source, model.encode(source)
+        self.tokens = source.new_empty(len(source), 0)
+
+    def step(self, token: Tensor) -> Tensor:
+        """The newest token of each row (rows,) -> logits (rows, target_vocab)."""
+        self.tokens = torch.cat([self.tokens, token[:, None]], dim=1)
+        states = self.model.decode(self.tokens, self.memory, self.source)
+        return self.model.project(states[:, -1])
+
+    def select(self, rows: Tensor) -> None:
+        """Keep the given rows, in their order; rows may repeat."""
+        self.tokens, self.source = self.tokens[rows], self.source[rows]
+        self.memory = self.memory[rows]
+
+
+def start_decoding(model: Decodable, source: Tensor) -> Decoding:
+    """Read a source (batch, source_length), and choose how to write its translation.
+
+    From the model's own state if it has one, from caches if it decodes as the course's
+    Transformer does, else from the prefix. TypeError if it is not Decodable.
+    """
+    if hasattr(model, "start_decoding"):
+        return model.start_decoding(source)
+    if CachedDecoding.fits(model):
+        return CachedDecoding(model, source)
+    if not isinstance(model, Decodable):
+        wanted = ("encode", "decode", "project", "config")
+        missing = ", ".join(name for name in wanted if not hasattr(model, name))
+        raise TypeError(f"{type(model).__name__} cannot be decoded: no {missing}")
+    return PrefixDecoding(model, source)
 
 
 @contextmanager
@@ -25,7 +89,7 @@ def inference(model: torch.nn.Module) -> Iterator[None]:
 
 
 def write_tokens(
-    model: Transformer,
+    model: Decodable,
     source: Tensor,
     choose: Callable[[Tensor], Tensor],
     *,
@@ -39,20 +103,21 @@ def write_tokens(
     """
     check_max_length(model, max_length)
     with inference(model):
-        memory, caches = model.encode(source), model.new_caches()
-        tokens = source.new_full((source.size(0), 1), BOS)
-        finished = source.new_zeros(source.size(0), dtype=torch.bool)
+        decoding = start_decoding(model, source)
+        token = source.new_full((len(source),), BOS)
+        finished = torch.zeros_like(token, dtype=torch.bool)
+        written = []
         for _ in range(max_length):
-            scores = next_token_scores(model, tokens, memory, source, caches)
+            scores = next_token_scores(decoding, token)
             token = choose(scores).masked_fill(finished, PAD)
-            tokens = torch.cat([tokens, token[:, None]], dim=1)
+            written.append(token)
             finished |= token == EOS
             if finished.all():
                 break
-    return tokens[:, 1:]
+    return torch.stack(written, dim=1)
 
 
-def greedy_decode(model: Transformer, source: Tensor, *, max_length: int) -> Tensor:
+def greedy_decode(model: Decodable, source: Tensor, *, max_length: int) -> Tensor:
     """Take the most probable token at every step, until EOS or max_length tokens.
 
     source (batch, source_length) -> ids (batch, ≤ max_length) without BOS, PAD after
@@ -64,7 +129,7 @@ def greedy_decode(model: Transformer, source: Tensor, *, max_length: int) -> Ten
 
 
 def sample_decode(
-    model: Transformer,
+    model: Decodable,
     source: Tensor,
     *,
     max_length: int,
@@ -96,7 +161,7 @@ def sample_decode(
 
 
 def beam_search(
-    model: Transformer,
+    model: Decodable,
     source: Tensor,
     *,
     beam_size: int = 4,
@@ -117,17 +182,17 @@ def beam_search(
     batch = source.size(0)
     with inference(model):
         # Every hypothesis has a row of its own; rows of one sentence lie together.
-        memory = model.encode(source).repeat_interleave(beam_size, dim=0)
-        source = source.repeat_interleave(beam_size, dim=0)
-        caches = model.new_caches()
-        first_rows = torch.arange(batch, device=source.device)[:, None] * beam_size
+        sentences = torch.arange(batch, device=source.device)
+        first_rows = sentences[:, None] * beam_size
+        decoding = start_decoding(model, source)
+        decoding.select(sentences.repeat_interleave(beam_size))
         tokens = source.new_full((batch * beam_size, 1), BOS)
         finished = source.new_zeros(batch * beam_size, dtype=torch.bool)
         # All start alike, so at first only one of each sentence's rows may count.
-        totals = memory.new_full((batch, beam_size), -torch.inf, dtype=torch.float32)
+        totals = torch.full((batch, beam_size), -torch.inf, device=source.device)
         totals[:, 0] = 0.0
         for _ in range(max_length):
-            scores = next_token_scores(model, tokens, memory, source, caches)
+            scores = next_token_scores(decoding, tokens[:, -1])
             scores[finished] = -torch.inf
             scores[finished, PAD] = 0.0  # a finished hypothesis goes on unchanged
             candidates = totals[:, :, None] + scores.unflatten(0, (batch, beam_size))
@@ -141,8 +206,7 @@ def beam_search(
             finished = finished[rows] | (token == EOS)
             if finished.all():
                 break
-            for cache in caches:  # cross-attention is the same for all of a sentence
-                cache.self_attention.select(rows)
+            decoding.select(rows)
         lengths = (tokens[:, 1:] != PAD).sum(1)
         ranked = totals / penalty(lengths, length_penalty).view(batch, -1)
         tokens = tokens[first_rows[:, 0] + ranked.argmax(dim=1), 1:]
@@ -154,25 +218,17 @@ def penalty(lengths: Tensor, strength: float) -> Tensor:
     return ((5 + lengths) / 6) ** strength
 
 
-def next_token_scores(
-    model: Transformer,
-    tokens: Tensor,
-    memory: Tensor,
-    source: Tensor,
-    caches: list[LayerCache],
-) -> Tensor:
-    """Log-probabilities (batch, target_vocab) of the token after tokens.
+def next_token_scores(decoding: Decoding, token: Tensor) -> Tensor:
+    """Log-probabilities (rows, target_vocab) of what follows each row's newest token.
 
-    Only the last of tokens (batch, length) is new to the caches. PAD and BOS are no
-    words, so they are never chosen.
+    PAD and BOS are no words, so they are never chosen.
     """
-    states = model.decode(tokens[:, -1:], memory, source, caches=caches)
-    logits = model.project(states[:, -1]).float()
+    logits = decoding.step(token).float()
     logits[:, [PAD, BOS]] = -torch.inf
     return logits.log_softmax(dim=-1)
 
 
-def check_max_length(model: Transformer, max_length: int) -> None:
+def check_max_length(model: Decodable, max_length: int) -> None:
     """ValueError unless 1 ≤ max_length ≤ the length of the positional table."""
     longest = model.config.max_length
     if not 1 <= max_length <= longest:

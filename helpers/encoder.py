@@ -3,7 +3,7 @@
 from torch import Tensor, nn
 
 from helpers.attention import MultiHeadAttention
-from helpers.layers import FeedForward, LayerNorm, Residual
+from helpers.layers import FeedForward, LayerNorm, LayerSizes, Residual
 
 
 class EncoderLayer(nn.Module):
@@ -13,14 +13,13 @@ class EncoderLayer(nn.Module):
     (batch, heads, length, length). Vaswani et al. 2017, section 3.1.
     """
 
-    def __init__(
-        self, d_model: int, n_heads: int, d_ff: int, *, dropout: float, norm_first: bool
-    ):
+    def __init__(self, sizes: LayerSizes):
         super().__init__()
-        self.self_attention = MultiHeadAttention(d_model, n_heads)
-        self.feed_forward = FeedForward(d_model, d_ff)
+        self.self_attention = MultiHeadAttention(sizes.d_model, sizes.n_heads)
+        self.feed_forward = FeedForward(sizes.d_model, sizes.d_ff)
         self.residuals = nn.ModuleList(
-            Residual(d_model, dropout=dropout, norm_first=norm_first) for _ in range(2)
+            Residual(sizes.d_model, dropout=sizes.dropout, norm_first=sizes.norm_first)
+            for _ in range(2)
         )
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -35,22 +34,10 @@ class Encoder(nn.Module):
     norm first the stack's sum is still unnormalised, so one last norm follows it.
     """
 
-    def __init__(
-        self,
-        n_layers: int,
-        d_model: int,
-        n_heads: int,
-        d_ff: int,
-        *,
-        dropout: float,
-        norm_first: bool,
-    ):
+    def __init__(self, n_layers: int, sizes: LayerSizes):
         super().__init__()
-        self.layers = nn.ModuleList(
-            EncoderLayer(d_model, n_heads, d_ff, dropout=dropout, norm_first=norm_first)
-            for _ in range(n_layers)
-        )
-        self.norm = LayerNorm(d_model) if norm_first else nn.Identity()
+        self.layers = nn.ModuleList(EncoderLayer(sizes) for _ in range(n_layers))
+        self.norm = LayerNorm(sizes.d_model) if sizes.norm_first else nn.Identity()
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         for layer in self.layers:

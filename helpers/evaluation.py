@@ -18,14 +18,17 @@ def translate_ids(
     *,
     decode: Callable[..., Tensor] = greedy_decode,
     sentences_per_batch: int = 100,
-    max_length: int = 100,
+    max_length: int | None = None,
 ) -> list[list[int]]:
     """Decode many sources (ids without EOS), in the order given.
 
+    Without a max_length it is 100, or the positional table's length if that is less.
     Returns target ids up to EOS, without it. Sentences of like length share a batch, so
     that little of the work is padding. `decode` is greedy_decode or a beam search with
     its options bound.
     """
+    if max_length is None:
+        max_length = min(100, model.config.max_length)
     device = next(model.parameters()).device
     order = sorted(range(len(sources)), key=lambda i: len(sources[i]))
     outputs: list[list[int]] = [[] for _ in sources]

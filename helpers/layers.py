@@ -1,10 +1,40 @@
-"""Feed-forward network, layer normalisation, residual connection (lesson 05)."""
+"""Feed-forward network, layer normalisation, residual connection (lesson 05).
+
+`LayerSizes`, from which lesson 06 builds its layers, holds what their parts need.
+"""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerSizes:
+    """What an encoder layer or a decoder layer is built from.
+
+    ValueError for a size below 1, heads that do not divide d_model, or a dropout
+    outside [0, 1). Vaswani et al. 2017, table 3.
+    """
+
+    d_model: int
+    n_heads: int
+    d_ff: int
+    dropout: float
+    norm_first: bool
+
+    def __post_init__(self):
+        for name in ("d_model", "n_heads", "d_ff"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1: {getattr(self, name)}")
+        if self.d_model % self.n_heads:
+            raise ValueError(
+                f"d_model={self.d_model} is not divisible by n_heads={self.n_heads}"
+            )
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"dropout must lie in [0, 1): {self.dropout}")
 
 
 class FeedForward(nn.Module):
@@ -19,7 +49,8 @@ class FeedForward(nn.Module):
         self.contract = nn.Linear(d_ff, d_model)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.contract(F.relu(self.expand(x)))
+        hidden = F.relu(self.expand(x))  # (batch, length, d_ff)
+        return self.contract(hidden)  # (batch, length, d_model)
 
 
 class LayerNorm(nn.Module):
@@ -39,22 +70,6 @@ class LayerNorm(nn.Module):
         return F.layer_norm(x, self.gain.shape, self.gain, self.bias, self.eps)
 
 
-class Dropout(nn.Dropout):
-    """Set each number to 0 with probability p, in training, and divide others by 1 - p.
-
-    The same as nn.Dropout, but quicker on a CPU, where drawing the random numbers is
-    most of the work (benchmarks/speed.txt). Input and output: any shape.
-    Srivastava et al. 2014, section 10; Vaswani et al. 2017, section 5.4.
-    """
-
-    def forward(self, x: Tensor) -> Tensor:
-        ours_is_faster = x.device.type == "cpu" and x.dtype == torch.float32
-        if not (ours_is_faster and self.training and 0 < self.p < 1):
-            return super().forward(x)
-        scale = torch.rand_like(x).ge_(self.p).div_(1 - self.p)  # 0 or 1 / (1 - p)
-        return x * scale
-
-
 class Residual(nn.Module):
     """Add a sublayer's output to its input, with dropout and layer normalisation.
 
@@ -68,7 +83,7 @@ class Residual(nn.Module):
     def __init__(self, d_model: int, *, dropout: float, norm_first: bool):
         super().__init__()
         self.norm = LayerNorm(d_model)
-        self.dropout = Dropout(dropout)
+        self.dropout = nn.Dropout(dropout)
         self.norm_first = norm_first
 
     def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:

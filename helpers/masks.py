@@ -36,6 +36,16 @@ def decoder_mask(tokens: Tensor) -> Tensor:
     return padding_mask(tokens) & causal_mask(tokens.size(1), device=tokens.device)
 
 
+def four_axes(mask: Tensor) -> Tensor:
+    """Put axes of size 1 in front: (length, length) -> (1, 1, length, length).
+
+    PyTorch's fused attention knows masks of two axes and of four, not of three.
+    """
+    while mask.dim() < 4:
+        mask = mask[None]
+    return mask
+
+
 def check_mask(mask: Tensor, scores_shape: tuple[int, ...]) -> None:
     """ValueError unless the mask is boolean and broadcasts to scores_shape.
 

@@ -36,22 +36,22 @@ class TokenEmbedding(nn.Embedding):
 
     def forward(self, tokens: Tensor) -> Tensor:
         vocab_size, d_model = self.weight.shape
-        # On a GPU to look would be to wait for the device, which has its own check.
-        if tokens.device.type == "cpu" and tokens.numel():
-            lowest, highest = tokens.min().item(), tokens.max().item()
-            if lowest < 0 or highest >= vocab_size:
-                raise ValueError(
-                    f"token id {lowest if lowest < 0 else highest} is outside "
-                    f"the vocabulary of {vocab_size} (ids 0 to {vocab_size - 1})"
-                )
-        return super().forward(tokens) * math.sqrt(d_model)
+        try:
+            embedded = super().forward(tokens)  # (batch, length, d_model)
+        except IndexError:  # a CPU's; a GPU stops with an assertion of its own
+            outside = tokens[(tokens < 0) | (tokens >= vocab_size)]
+            raise ValueError(
+                f"token id {outside[0]} is outside the vocabulary of {vocab_size} "
+                f"(ids 0 to {vocab_size - 1})"
+            ) from None
+        return embedded * math.sqrt(d_model)
 
 
 class PositionalEncoding(nn.Module):
     """Add each position's sinusoids to its embedding, then apply dropout.
 
     Input and output: (batch, length, d_model); `start` is the position of the first
-    one, which is above 0 when a decoder continues from its caches.
+    one, above 0 for a token that is decoded after others.
     Vaswani et al. 2017, sections 3.5 and 5.4. ValueError past max_length.
     """
 
@@ -64,7 +64,8 @@ class PositionalEncoding(nn.Module):
         self.register_buffer("table", table, persistent=False)
 
     def forward(self, embedded: Tensor, *, start: int = 0) -> Tensor:
-        end, max_length = start + embedded.size(1), self.table.size(0)
+        length, max_length = embedded.size(1), self.table.size(0)
+        end = start + length
         if end > max_length:
             raise ValueError(
                 f"the sequence is {end} tokens long, the positional table {max_length}"

@@ -1,8 +1,8 @@
 """From text to token ids and back: words, and subwords (lessons 10 and 13).
 
 `Vocabulary` and `SubwordTokenizer` have one protocol: `encode(text) -> ids`,
-`decode(ids) -> text`, `tokens(ids) -> labels`, `len()`, `to_json()`, `from_json(text)`.
-Ids hold neither BOS nor EOS; batching adds them.
+`decode(ids) -> text`, `tokens(ids) -> labels`, `unknown_words(text) -> words`, `len()`,
+`to_json()`, `from_json(text)`. Ids hold neither BOS nor EOS; batching adds them.
 """
 
 import difflib
@@ -79,9 +79,14 @@ class Vocabulary:
         except KeyError:
             near = difflib.get_close_matches(word.casefold(), self.ids, n=3)
             hint = f"; near it: {', '.join(near)}" if near else ""
+            shown = word if len(word) <= 40 else f"{word[:40]}…"
             raise UnknownWordError(
-                f"“{word}” is not among the {len(self)} words of the vocabulary{hint}"
+                f"“{shown}” is not among the {len(self)} words of the vocabulary{hint}"
             ) from None
+
+    def unknown_words(self, text: str) -> list[str]:
+        """The words that `encode` would not take."""
+        return [word for word in split_words(text) if word.casefold() not in self.ids]
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
         return [self.words[i] for i in ids]
@@ -110,6 +115,8 @@ class SubwordTokenizer:
         # Who types "<eos>" means five letters, not the end of the sentence.
         tokenizer.encode_special_tokens = True
         self.tokenizer = tokenizer
+        tokens = tokenizer.decode_batch([[i] for i in range(len(self))])
+        self.letters = {letter for token in tokens for letter in token}
 
     @classmethod
     def train(cls, texts: Iterable[str], *, vocab_size: int) -> "SubwordTokenizer":
@@ -131,6 +138,16 @@ class SubwordTokenizer:
 
     def encode(self, text: str) -> list[int]:
         return self.tokenizer.encode(text).ids
+
+    def unknown_words(self, text: str) -> list[str]:
+        """The words none of whose letters is in any token: they fall apart into bytes.
+
+        A letter without a token was rare in the training text, or was not there.
+        """
+        words = [[x for x in word if x.isalpha()] for word in text.split()]
+        return [
+            "".join(word) for word in words if word and self.letters.isdisjoint(word)
+        ]
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
         """Readable labels; “▁” marks the start of a word."""

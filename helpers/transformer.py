@@ -1,12 +1,13 @@
 """The whole model: embeddings, encoder, decoder, projection (lesson 08)."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from helpers.decoder import Decoder, LayerCache
+from helpers.decoder import Decoder
 from helpers.encoder import Encoder
-from helpers.masks import causal_mask, decoder_mask, padding_mask
+from helpers.layers import LayerSizes
+from helpers.masks import decoder_mask, padding_mask
 from helpers.positions import PositionalEncoding, TokenEmbedding
 
 
@@ -29,21 +30,25 @@ class TransformerConfig:
     max_length: int = 1024
 
     def __post_init__(self):
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.type is int and value < 1:
-                raise ValueError(f"{field.name} must be at least 1: {value}")
-        if self.d_model % self.n_heads:
-            raise ValueError(
-                f"d_model={self.d_model} is not divisible by n_heads={self.n_heads}"
-            )
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout must lie in [0, 1): {self.dropout}")
+        for name in ("source_vocab", "target_vocab", "n_layers", "max_length"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1: {getattr(self, name)}")
+        self.layer_sizes()  # checks the others
         if self.share_embeddings and self.source_vocab != self.target_vocab:
             raise ValueError(
                 "share_embeddings needs one vocabulary for both sides: "
                 f"source_vocab={self.source_vocab}, target_vocab={self.target_vocab}"
             )
+
+    def layer_sizes(self) -> LayerSizes:
+        """What every layer of both stacks is built from."""
+        return LayerSizes(
+            d_model=self.d_model,
+            n_heads=self.n_heads,
+            d_ff=self.d_ff,
+            dropout=self.dropout,
+            norm_first=self.norm_first,
+        )
 
     @classmethod
     def base(cls, vocab_size: int = 37_000, **changes) -> "TransformerConfig":
@@ -68,16 +73,14 @@ class Transformer(nn.Module):
     def __init__(self, config: TransformerConfig):
         super().__init__()
         self.config = config
-        d_model = config.d_model
-        stack = (config.n_layers, d_model, config.n_heads, config.d_ff)
-        options = {"dropout": config.dropout, "norm_first": config.norm_first}
+        d_model, n_layers = config.d_model, config.n_layers
         self.source_embedding = TokenEmbedding(config.source_vocab, d_model)
         self.target_embedding = TokenEmbedding(config.target_vocab, d_model)
         self.positions = PositionalEncoding(
             d_model, dropout=config.dropout, max_length=config.max_length
         )
-        self.encoder = Encoder(*stack, **options)
-        self.decoder = Decoder(*stack, **options)
+        self.encoder = Encoder(n_layers, config.layer_sizes())
+        self.decoder = Decoder(n_layers, config.layer_sizes())
         self.projection = nn.Linear(d_model, config.target_vocab, bias=False)
         self.initialise()
         if config.share_embeddings:  # one matrix in three places, section 3.4
@@ -98,7 +101,9 @@ class Transformer(nn.Module):
                 nn.init.zeros_(module.bias)
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
-        return self.project(self.decode(target, self.encode(source), source))
+        memory = self.encode(source)  # (batch, source_length, d_model)
+        states = self.decode(target, memory, source)  # (batch, target_length, d_model)
+        return self.project(states)  # (batch, target_length, target_vocab)
 
     def encode(self, source: Tensor) -> Tensor:
         """source (batch, source_length) -> memory (batch, source_length, d_model)."""
@@ -106,36 +111,18 @@ class Transformer(nn.Module):
         x = self.positions(self.source_embedding(source))
         return self.encoder(x, padding_mask(source))
 
-    def decode(
-        self,
-        target: Tensor,
-        memory: Tensor,
-        source: Tensor,
-        *,
-        caches: list[LayerCache] | None = None,
-    ) -> Tensor:
+    def decode(self, target: Tensor, memory: Tensor, source: Tensor) -> Tensor:
         """States (batch, target_length, d_model) for `project`.
 
-        `source` gives the padding of the memory. With caches (see `new_caches`), target
-        holds only the tokens that follow those already decoded.
+        `source` (batch, source_length) says which places of the memory are padding.
         """
         check_tokens(target, "target")
-        start = len(caches[0].self_attention) if caches else 0
-        x = self.positions(self.target_embedding(target), start=start)
-        if start == 0:
-            mask = decoder_mask(target)
-        else:  # all that is cached lies in the past
-            length = start + target.size(1)
-            mask = causal_mask(length, device=target.device)[:, :, start:]
-        return self.decoder(x, memory, mask, padding_mask(source), caches=caches)
+        x = self.positions(self.target_embedding(target))
+        return self.decoder(x, memory, decoder_mask(target), padding_mask(source))
 
     def project(self, states: Tensor) -> Tensor:
         """States (…, d_model) -> logits (…, target_vocab)."""
         return self.projection(states)
-
-    def new_caches(self) -> list[LayerCache]:
-        """Empty caches for one batch of sources, one a decoder layer."""
-        return [LayerCache() for _ in self.decoder.layers]
 
 
 def check_tokens(tokens: Tensor, name: str) -> None:

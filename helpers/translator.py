@@ -12,9 +12,11 @@ import hashlib
 import json
 import signal
 import sys
+import tempfile
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -24,7 +26,6 @@ from safetensors.torch import load_model, save_model
 from torch import Tensor
 from torch import distributed as dist
 
-from helpers.acceleration import PRECISIONS, AcceleratedTrainer, best_precision
 from helpers.batching import IdPair
 from helpers.checkpoints import (
     CheckpointError,
@@ -34,10 +35,11 @@ from helpers.checkpoints import (
 )
 from helpers.corpus import toy_corpus
 from helpers.decoding import beam_search, greedy_decode
-from helpers.distributed import DistributedTrainer, process_group
 from helpers.evaluation import bleu, bleu_signature, exact_match, translate_ids
 from helpers.multi30k import ParallelText, TextPair, load_multi30k
 from helpers.runtime import best_device, device_name
+from helpers.scale.precision import PRECISIONS, Precision, best_precision
+from helpers.scale.processes import OneProcess, Processes, process_group
 from helpers.text import SubwordTokenizer, Vocabulary
 from helpers.training import EpochReport, Trainer, TrainingConfig
 from helpers.transformer import Transformer, TransformerConfig
@@ -45,6 +47,8 @@ from helpers.transformer import Transformer, TransformerConfig
 Text = Vocabulary | SubwordTokenizer
 CACHE = Path(__file__).parents[1] / ".cache"
 MODEL_FILE, RUN_FILE = "translator.safetensors", "run.pt"
+CORPORA = ("toy", "multi30k")
+SILENCE = 10  # seconds after which a log file gets a line
 TEXT_KINDS = {kind.__name__: kind for kind in (Vocabulary, SubwordTokenizer)}
 
 
@@ -61,12 +65,23 @@ class Translator:
         sentences: Sequence[str],
         *,
         decode: Callable[..., Tensor] = greedy_decode,
-        max_length: int = 100,
+        max_length: int | None = None,
     ) -> list[str]:
-        """Translate sentences; UnknownWordError if a Vocabulary lacks a word."""
+        """Translate sentences; max_length as in `translate_ids`.
+
+        UnknownWordError if a Vocabulary lacks a word; ValueError for a sentence that
+        is longer than the positional table.
+        """
         if isinstance(sentences, str):
             raise TypeError("translate takes a list of sentences; put this one in [ ]")
         sources = [self.source_text.encode(sentence) for sentence in sentences]
+        longest = self.model.config.max_length - 1  # EOS is read as well
+        for sentence, ids in zip(sentences, sources, strict=True):
+            if len(ids) > longest:
+                raise ValueError(
+                    f"“{sentence:.40}…” is {len(ids)} tokens long; the model reads "
+                    f"{longest} at most"
+                )
         outputs = translate_ids(
             self.model, sources, decode=decode, max_length=max_length
         )
@@ -123,7 +138,6 @@ class Recipe:
     model: dict
     training: TrainingConfig
     subwords: int | None = None  # None: whole words, a vocabulary for each side
-    averaging: dict = field(default_factory=dict)  # options of AcceleratedTrainer
 
 
 RECIPES = {
@@ -147,10 +161,14 @@ RECIPES = {
             "dropout": 0.05,
         },
         training=TrainingConfig(
-            minutes=10, tokens_per_batch=640, pool=400, peak_rate=3e-3, warmup=0.05
+            minutes=10,
+            tokens_per_batch=640,
+            pool=400,
+            peak_rate=3e-3,
+            warmup=0.05,
+            average_from=0.9,
         ),
         subwords=4_000,
-        averaging={"average_from": 0.9, "average_every": 50},
     ),
     # On a GPU, for many epochs: sizes and dropout after the smallest model of Wu et
     # al. 2021, "Good for misconceived reasons". Not yet run on one by the course.
@@ -163,10 +181,9 @@ RECIPES = {
             "dropout": 0.3,
         },
         training=TrainingConfig(
-            epochs=80, tokens_per_batch=4096, peak_rate=4e-3, warmup=0.1
+            epochs=80, tokens_per_batch=4096, peak_rate=4e-3, average_from=0.9
         ),
         subwords=10_000,
-        averaging={"average_from": 0.9, "average_every": 50},
     ),
 }
 
@@ -177,7 +194,12 @@ def with_seed(recipe: Recipe, seed: int, **budget) -> Recipe:
 
 
 def load_text(name: str, folder: str | None = None, **options: str) -> ParallelText:
-    """The sentence pairs of a corpus by its name; the rest is for `load_multi30k`."""
+    """The sentence pairs of a corpus by its name; the rest is for `load_multi30k`.
+
+    ValueError for a name that is not one of CORPORA.
+    """
+    if name not in CORPORA:
+        raise ValueError(f"the corpora are {', '.join(CORPORA)}: not {name!r}")
     if name == "multi30k":
         return load_multi30k(folder, **options)
     corpus = toy_corpus()
@@ -225,8 +247,7 @@ def trained_toy(cache: Path = CACHE) -> Translator:
     translator = build(recipe, text)
     pairs = translator.encode_pairs(text.train)
     checked = translator.encode_pairs(text.validation)
-    for _ in Trainer(translator.model, pairs, checked, recipe.training).run():
-        pass
+    Trainer(translator.model, pairs, checked, recipe.training).fit()
     translator.save(path)
     return translator
 
@@ -240,75 +261,118 @@ def fingerprint(recipe: Recipe) -> str:
 
 def train(arguments: argparse.Namespace) -> None:
     """Train, or go on training, into a folder; then score the test split."""
+    check_writable(Path(arguments.output))
     # torchrun starts every process with the same command; alone there is one.
     together = dist.is_torchelastic_launched()
     with process_group() if together else nullcontext(best_device()) as device:
-        train_on(
-            device, DistributedTrainer if together else AcceleratedTrainer, arguments
-        )
+        train_on(device, Processes(device) if together else OneProcess(), arguments)
 
 
 def train_on(
-    device: torch.device, kind: type[AcceleratedTrainer], arguments: argparse.Namespace
+    device: torch.device,
+    processes: OneProcess | Processes,
+    arguments: argparse.Namespace,
 ) -> None:
-    """Train on this process's device, by a trainer of this kind."""
-    budget = {}
-    if arguments.minutes is not None or arguments.epochs is not None:
-        budget = {"minutes": arguments.minutes, "epochs": arguments.epochs}
-    name = arguments.corpus
-    if device.type == "cuda" and f"{name}-gpu" in RECIPES:
-        name = f"{name}-gpu"
-    recipe = with_seed(RECIPES[name], arguments.seed, **budget)
-    text = load_text(
-        arguments.corpus,
-        arguments.data,
-        source=arguments.source,
-        target=arguments.target,
-        test=arguments.test,
-    )
-    translator = build(recipe, text)
-    translator.model.to(device)
-    trainer = kind(
-        translator.model,
-        translator.encode_pairs(text.train),
-        translator.encode_pairs(text.validation),
-        recipe.training,
-        precision=arguments.precision or best_precision(device),
-        compiled=arguments.compile,
-        **recipe.averaging,
-    )
-    say = partial(print, flush=True) if trainer.saves else silent
+    """Train on this process's device, as one of these processes."""
+    say = partial(print, flush=True) if processes.rank == 0 else silent
+    recipe = chosen_recipe(arguments, device)
+    with saying_every(SILENCE, lambda: "preparing the data", say):
+        text = load_text(
+            arguments.corpus,
+            arguments.data,
+            source=arguments.source,
+            target=arguments.target,
+            test=arguments.test,
+        )
+        translator = build(recipe, text)
+        translator.model.to(device)
+        trainer = Trainer(
+            translator.model,
+            translator.encode_pairs(text.train),
+            translator.encode_pairs(text.validation),
+            recipe.training,
+            precision=Precision(arguments.precision or best_precision(device), device),
+            processes=processes,
+            compiled=arguments.compile,
+        )
     direction = f" {arguments.source}-{arguments.target}"
     settings = {
         "corpus": arguments.corpus + direction * (arguments.corpus == "multi30k"),
-        "precision": trainer.precision,
-        "processes": dist.get_world_size() if dist.is_initialized() else 1,
+        "precision": trainer.precision.name,
+        "processes": processes.count,
         **asdict(translator.model.config),
         **asdict(recipe.training),
-        **recipe.averaging,
     }
     say(description(translator, text, device))
     run = Path(arguments.output) / RUN_FILE
     if run.exists():
         resume_run(run, trainer, settings)
         say(f"going on with {run} at step {trainer.step}")
-    with stopping_at_interrupt(trainer):
-        for report in trainer.run():
+    where = partial(format_position, trainer)
+    with stopping_at_interrupt(trainer), saying_every(SILENCE, where, say):
+        for report in trainer.epochs():
             say(format_report(report))
             save_run(run, trainer, settings)
     save_run(run, trainer, settings)
-    if not trainer.saves:
+    if processes.rank:
         return
     translator.model.load_state_dict(trainer.averaged_weights())
     translator.save(Path(arguments.output) / MODEL_FILE)
     if trainer.finished:
-        score(translator, text.test, chosen_beam(arguments))
+        with saying_every(SILENCE, lambda: "translating the test set", say):
+            score(translator, text.test, chosen_beam(arguments))
         say(f"saved in {arguments.output}")
     else:
         say(
             f"stopped after step {trainer.step}, saved in {arguments.output}; "
             "the same command goes on from here"
         )
+
+
+def check_writable(folder: Path) -> None:
+    """Make the folder; ValueError now, and not after an epoch, if that cannot be."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise ValueError(f"cannot write into {folder}: {error.strerror}") from None
+
+
+def chosen_recipe(arguments: argparse.Namespace, device: torch.device) -> Recipe:
+    """The corpus's recipe for this device, with the seed and the budget asked for."""
+    budget = {}
+    if arguments.minutes is not None or arguments.epochs is not None:
+        budget = {"minutes": arguments.minutes, "epochs": arguments.epochs}
+    name = arguments.corpus
+    if device.type == "cuda" and f"{name}-gpu" in RECIPES:
+        name = f"{name}-gpu"
+    return with_seed(RECIPES[name], arguments.seed, **budget)
+
+
+@contextmanager
+def saying_every(
+    seconds: float, what: Callable[[], str], say: Callable[[str], None]
+) -> Iterator[None]:
+    """Say what() again and again during a block, for the reader of a log file.
+
+    On a terminal a progress bar does that, so nothing is said there.
+    """
+    ended = threading.Event()
+
+    def repeat() -> None:
+        while not ended.wait(seconds):
+            say(what())
+
+    thread = threading.Thread(target=repeat, daemon=True)
+    if not sys.stderr.isatty():  # where tqdm draws its bar
+        thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        if thread.is_alive():
+            thread.join()
 
 
 def silent(*_: object) -> None:
@@ -340,6 +404,11 @@ def description(
         f"{len(text.test)} test pairs · vocabulary {config.source_vocab} and "
         f"{config.target_vocab} · {parameters:,} parameters · {device_name(device)}"
     )
+
+
+def format_position(trainer: Trainer) -> str:
+    """Where a run stands between two reports."""
+    return f"epoch {trainer.epoch + 1} · step {trainer.step} · {trainer.seconds:.0f} s"
 
 
 def format_report(report: EpochReport) -> str:
@@ -384,7 +453,14 @@ def translate(arguments: argparse.Namespace) -> None:
     if not arguments.sentences:  # a file is UTF-8, whatever Windows takes it for
         sys.stdin.reconfigure(encoding="utf-8")
     for sentence in arguments.sentences or map(str.strip, sys.stdin):
-        print(*translator.translate([sentence], decode=decode), flush=True)
+        translation = translator.translate([sentence], decode=decode)
+        if strange := translator.source_text.unknown_words(sentence):
+            print(
+                f"warning: “{strange[0]:.40}” is in letters that the training text "
+                "lacks; its translation is a guess",
+                file=sys.stderr,
+            )
+        print(*translation, flush=True)
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
@@ -395,7 +471,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     commands = parser.add_subparsers(dest="command", required=True)
     learn = commands.add_parser("train", help=train.__doc__)
     learn.set_defaults(run=train)
-    learn.add_argument("--corpus", choices=("toy", "multi30k"), default="toy")
+    learn.add_argument("--corpus", choices=CORPORA, default="toy")
     learn.add_argument(
         "--data", help="Multi30k's folder (or COURSE_DATA; without, it is downloaded)"
     )
@@ -416,12 +492,19 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     use.add_argument("--model", required=True, help="folder that train wrote")
     use.add_argument("sentences", nargs="*", help="without any, lines of input")
     for command in (learn, use):
-        command.add_argument("--beam", type=int, default=5, help="beam size")
+        command.add_argument("--beam", type=beam_size, default=5, help="beam size")
         # The value that Multi30k's validation split prefers; the paper has 0.6.
         command.add_argument(
             "--length-penalty", type=float, default=1.5, help="of beam search"
         )
     return parser.parse_args(arguments)
+
+
+def beam_size(text: str) -> int:
+    """A whole number from 1 on."""
+    if int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1: {text}")
+    return int(text)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -14,10 +14,9 @@ import torch
 from samples import SIZES
 from torch import distributed as dist
 
-from helpers.acceleration import AcceleratedTrainer
 from helpers.batching import make_batch
 from helpers.checkpoints import resume_run, save_run
-from helpers.distributed import DistributedTrainer, process_group
+from helpers.scale.processes import OneProcess, Processes, process_group
 from helpers.training import Trainer, TrainingConfig
 from helpers.transformer import Transformer, TransformerConfig
 from helpers.translator import main
@@ -36,44 +35,50 @@ def pairs(count, seed=0):
     return [(source, source[::-1]) for source in sources]
 
 
-def trainer_of(kind, config=ONE_EPOCH, *, dropout=0.0, train=45, **options):
+STILL = dataclasses.replace(ONE_EPOCH, weight_decay=0.0, clip_norm=1e9)
+
+
+def trainer_of(processes, config=ONE_EPOCH, *, dropout=0.0, **options):
     torch.manual_seed(0)
     model = Transformer(TransformerConfig(20, 20, **{**SIZES, "dropout": dropout}))
-    return kind(model, pairs(train), pairs(7, seed=1), config, **options)
+    data = pairs(45), pairs(7, seed=1)
+    return Trainer(model, *data, config, processes=processes, **options)
 
 
-def gradients(trainer, batch):
-    loss, tokens = trainer.loss(batch)
-    trainer.optimizer.zero_grad()
-    loss.backward()
-    return [p.grad.clone() for p in trainer.model.parameters()], loss.item() * tokens
+def gradients(processes, batch, **changes):
+    """What a step of a trainer at rate 0 leaves: gradients, and the sum of losses."""
+    config = dataclasses.replace(STILL, **changes)
+    trainer = trainer_of(processes, config, schedule=lambda step, progress: 0.0)
+    trainer.train_step(batch, 0.5)
+    grads = [p.grad for p in trainer.model.parameters()]
+    return grads, trainer.processes.sums(trainer.loss_sum.item())[0]
 
 
 def equals_one_process(folder):
     """Gradients, losses and reports of two are those of one."""
-    alone, together = trainer_of(AcceleratedTrainer), trainer_of(DistributedTrainer)
     for count in (6, 7, 3, 1):  # even, uneven, and one process without a sentence
         batch = make_batch(pairs(count, seed=count))
-        expected, loss_sum = gradients(alone, batch)
-        found, own_sum = gradients(together, batch)
-        torch.testing.assert_close(found, expected, atol=2e-6, rtol=1e-4)
-        assert abs(sum(together.sums(own_sum)) - loss_sum) < 1e-4 * loss_sum
+        expected, loss_sum = gradients(OneProcess(), batch)
+        for accumulate in (1, 2):
+            found, total = gradients(Processes(), batch, accumulate=accumulate)
+            torch.testing.assert_close(found, expected, atol=2e-6, rtol=1e-4)
+            assert abs(total - loss_sum) < 1e-4 * loss_sum
 
-    theirs, ours = list(alone.run()), list(together.run())
-    (one,), (two,) = theirs, ours
+    alone, together = trainer_of(OneProcess()), trainer_of(Processes())
+    (one,), (two,) = alone.fit(), together.fit()
     assert (one.epoch, one.step) == (two.epoch, two.step)
     assert abs(one.train_loss - two.train_loss) < 1e-4
     assert abs(one.validation_loss - two.validation_loss) < 1e-3
-    everybodys = [None, None]
-    dist.all_gather_object(everybodys, two)
-    assert everybodys[0] == everybodys[1]
+    assert together.processes.gather(two) == [two, two]
 
     # One validation sentence: the second process has none to read.
+    alone, together = trainer_of(OneProcess()), trainer_of(Processes())
     together.validation = alone.validation = pairs(1, seed=1)
-    assert abs(together.validation_loss() - alone.validation_loss()) < 1e-3
+    (one,), (two,) = alone.fit(), together.fit()
+    assert abs(one.validation_loss - two.validation_loss) < 1e-3
 
     # Dropout is drawn anew in each process, or it would hide the same places in all.
-    trainer_of(DistributedTrainer)
+    trainer_of(Processes())
     drawn = torch.rand(1)
     everybodys = [torch.empty(1), torch.empty(1)]
     dist.all_gather(everybodys, drawn)
@@ -82,26 +87,28 @@ def equals_one_process(folder):
 
 def resumes(folder):
     """A run that was saved by rank 0 alone goes on to the same numbers in both."""
-    straight = trainer_of(DistributedTrainer, TWO_EPOCHS, dropout=0.3)
-    list(straight.run())
+    straight = trainer_of(Processes(), TWO_EPOCHS, dropout=0.3)
+    straight.fit()
 
-    first = trainer_of(DistributedTrainer, TWO_EPOCHS, dropout=0.3)
+    first = trainer_of(Processes(), TWO_EPOCHS, dropout=0.3)
     step = first.train_step
 
     def stop_in_second_epoch(batch, progress):
         step(batch, progress)
-        if first.epoch == 1 and first.position == 2 and first.rank == 1:
+        if (first.epoch, first.position, first.processes.rank) == (1, 0, 1):
             first.stop_requested = True  # one process is asked; all stop
 
     first.train_step = stop_in_second_epoch
-    assert len(list(first.run())) == 1 and (first.epoch, first.position) == (1, 3)
-    save_run(folder / f"run-{first.rank}.pt", first, {})
+    assert len(first.fit()) == 1 and first.epoch == 1
+    # They ask one another at every tenth step only.
+    assert first.step % Processes.agree_every == 0 and first.position > 1
+    save_run(folder / f"run-{first.processes.rank}.pt", first, {})
     dist.barrier()
     assert sorted(p.name for p in folder.glob("run-*")) == ["run-0.pt"]
 
-    second = trainer_of(DistributedTrainer, TWO_EPOCHS, dropout=0.3)
+    second = trainer_of(Processes(), TWO_EPOCHS, dropout=0.3)
     resume_run(folder / "run-0.pt", second, {})
-    list(second.run())
+    second.fit()
     for (name, ours), theirs in zip(
         second.model.state_dict().items(),
         straight.model.state_dict().values(),
@@ -112,38 +119,27 @@ def resumes(folder):
         assert abs(ours.train_loss - theirs.train_loss) < 1e-9
         assert ours.validation_loss == theirs.validation_loss
 
-    # Asked to stop and let go on, in the same process.
-    again = trainer_of(DistributedTrainer, TWO_EPOCHS)
-    again.stop_requested = again.rank == 0
-    assert not again.stop_requested  # not before all know of it
-    assert list(again.run()) == [] and again.stop_requested and again.position == 1
-    again.stop_requested = False
-    assert len(list(again.run())) == 2
+    # Asked to stop before it begins, and let go on, in the same process.
+    again = trainer_of(Processes(), TWO_EPOCHS)
+    again.stop_requested = again.processes.rank == 0
+    assert len(again.fit()) == 1 and (again.epoch, again.position) == (1, 0)
+    assert len(again.fit()) == 2
 
 
 def stops_by_the_clock(folder):
     """A budget in minutes ends both at the same step, though one clock is ahead."""
     config = TrainingConfig(minutes=1.0, tokens_per_batch=64)
-    trainer = trainer_of(DistributedTrainer, config)
-    look = Trainer.look_at_clock
+    trainer = trainer_of(Processes(), config)
+    rank, agree = trainer.processes.rank, trainer.processes.agree
 
-    def ahead(self, started):
-        look(self, started - (50 if self.rank == 1 else 0))
+    def ahead(seconds, stop):
+        jump = 100 if trainer.step == 2 * Processes.agree_every else 50
+        return agree(seconds + rank * jump, stop)
 
-    Trainer.look_at_clock = ahead
-    step = trainer.train_step
-
-    def quick(batch, progress):
-        step(batch, progress)
-        if trainer.step == 5 and trainer.rank == 1:
-            trainer.seconds = 0.0  # overwritten: what counts is the clock's next look
-            Trainer.look_at_clock = lambda self, started: look(self, started - 100)
-
-    trainer.train_step = quick
-    (report,) = list(trainer.run())
-    steps = [None, None]
-    dist.all_gather_object(steps, (report.step, report.seconds))
-    assert steps[0] == steps[1] and report.step == 5 and report.seconds >= 60, steps
+    trainer.processes.agree = ahead
+    *_, report = trainer.fit()
+    steps = trainer.processes.gather((report.step, report.seconds))
+    assert steps[0] == steps[1] and report.step == 20 and report.seconds >= 60, steps
 
 
 def together(folder):
@@ -156,16 +152,16 @@ def together(folder):
 
 def killed(folder):
     """`helpers.translator train`, whose second process dies once, in epoch 2."""
-    step = DistributedTrainer.train_step
+    step = Trainer.train_step
 
     def train_step(self, batch, progress):
-        place = (self.rank, self.epoch, self.position)
+        place = (self.processes.rank, self.epoch, self.position)
         if place == (1, 1, 1) and not (folder / "died").exists():
             (folder / "died").touch()
             os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))
         step(self, batch, progress)
 
-    DistributedTrainer.train_step = train_step
+    Trainer.train_step = train_step
     assert main(sys.argv[3:]) == 0
 
 

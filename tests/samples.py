@@ -4,9 +4,16 @@ import torch
 from torch import nn
 
 from helpers import BOS, PAD
+from helpers.layers import LayerSizes
 from helpers.transformer import Transformer, TransformerConfig
 
 SIZES = {"d_model": 32, "n_heads": 4, "d_ff": 48, "n_layers": 2, "max_length": 40}
+
+
+def layer_sizes(norm_first=False, dropout=0.1) -> LayerSizes:
+    """The sizes of a layer of `small_model`."""
+    options = {"norm_first": norm_first, "dropout": dropout, **SIZES}
+    return TransformerConfig(9, 9, **options).layer_sizes()
 
 
 def small_model(norm_first=False, **changes) -> Transformer:

@@ -75,14 +75,6 @@ def test_a_source_longer_than_the_positional_table():
         model(torch.full((3, 41), 5), target)
 
 
-def test_decoding_past_the_positional_table():
-    model, (source, target) = small_model(max_length=7), sentences()
-    memory, caches = model.encode(source), model.new_caches()
-    model.decode(target, memory, source, caches=caches)
-    with pytest.raises(ValueError, match="12 tokens long, the positional table 7"):
-        model.decode(target, memory, source, caches=caches)
-
-
 @pytest.mark.parametrize("shape", [(0, 4), (3, 0), (4,)])
 def test_an_empty_or_flat_batch(shape):
     model, (_, target) = small_model(), sentences()

@@ -25,7 +25,7 @@ from benchmarks import (
 from benchmarks.__main__ import parse
 from benchmarks.compare import Rate, Row
 from benchmarks.workload import LENGTHS, TINY, Data
-from helpers import EOS, PAD, training
+from helpers import EOS, PAD, runtime
 from helpers.batching import make_batch
 from helpers.decoding import beam_search, greedy_decode
 from helpers.transformer import Transformer, TransformerConfig
@@ -269,19 +269,17 @@ def data():
 def test_rows_of_training():
     rows = speed.training_rows(TINY, steps.Steps())
     assert [row.bar for row in rows] == [1.3, 1.5, 1.0]
-    assert [row.against for row in rows] == [*steps.RIVALS, steps.RETURNED]
+    assert [row.against for row in rows] == [*steps.RIVALS, steps.PLAIN]
     assert all(row.ours > 0 and row.theirs > 0 for row in rows)
 
 
 def test_only_the_course_s_own_step_changes_how_memory_is_kept(monkeypatch):
     asked = []
-    monkeypatch.setattr(training, "keep_freed_memory", lambda: asked.append(1))
-    for side in steps.RIVALS:
-        steps.work_of(side, steps.Steps(), TINY)
+    monkeypatch.setattr(runtime, "keep_freed_memory", lambda: asked.append(1))
+    for side in (*steps.RIVALS, steps.PLAIN):
+        steps.work_of(side, steps.Steps(), TINY)()
     assert not asked
-    steps.work_of(steps.OURS, steps.Steps(), TINY)
-    assert len(asked) == 1
-    steps.work_of(steps.RETURNED, steps.Steps(), TINY)
+    steps.work_of(steps.OURS, steps.Steps(), TINY)()
     assert len(asked) == 1
 
 
@@ -340,7 +338,7 @@ def test_row_of_dropout():
 
 
 def test_dropout_that_drops_another_share_is_refused(monkeypatch):
-    monkeypatch.setattr(speed, "Dropout", lambda p: torch.nn.Dropout(2 * p))
+    monkeypatch.setattr(speed, "QuickDropout", lambda p: torch.nn.Dropout(2 * p))
     with pytest.raises(AssertionError, match="share of numbers that dropout keeps"):
         speed.dropout_row(replace(TINY, d_model=256))
 

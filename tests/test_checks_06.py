@@ -12,6 +12,7 @@ from torch import nn
 from helpers.checks import lesson06
 from helpers.encoder import Encoder, EncoderLayer
 from helpers.equivalence import copy_layer
+from helpers.layers import LayerSizes
 
 SEEDS = range(3)
 
@@ -21,8 +22,14 @@ SEEDS = range(3)
 
 def course_layer(d_model, attention, feed_forward, norms):
     """An EncoderLayer made of these parts."""
-    sizes = d_model, attention.n_heads, feed_forward.expand.out_features
-    layer = EncoderLayer(*sizes, dropout=0.0, norm_first=True)
+    sizes = LayerSizes(
+        d_model=d_model,
+        n_heads=attention.n_heads,
+        d_ff=feed_forward.expand.out_features,
+        dropout=0.0,
+        norm_first=True,
+    )
+    layer = EncoderLayer(sizes)
     layer.self_attention, layer.feed_forward = attention, feed_forward
     for residual, norm in zip(layer.residuals, norms, strict=True):
         residual.norm = norm
@@ -176,7 +183,10 @@ RIGHT = {
 
 def test_the_right_sizes_are_right():
     for n_heads, name in ((4, "encoder_parameters"), (8, "with_8_heads")):
-        encoder = Encoder(3, 48, n_heads, 96, dropout=0.1, norm_first=True)
+        sizes = LayerSizes(
+            d_model=48, n_heads=n_heads, d_ff=96, dropout=0.1, norm_first=True
+        )
+        encoder = Encoder(3, sizes)
         assert sum(p.numel() for p in encoder.parameters()) == RIGHT[name]
     layer = sum(p.numel() for p in encoder.layers[0].parameters())
     assert layer == RIGHT["layer_parameters"]

@@ -8,8 +8,8 @@ from torch.nn import functional as F
 
 from helpers import BOS, EOS, PAD
 from helpers.attention import MultiHeadAttention
+from helpers.caching import AttentionCache
 from helpers.checks import lesson07
-from helpers.decoder import AttentionCache
 from helpers.masks import causal_mask
 
 SEEDS = range(5)

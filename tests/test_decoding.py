@@ -1,23 +1,34 @@
 """Greedy, sampling and beam search on random models, and on one with known paths."""
 
 import itertools
+import math
 
 import pytest
 import torch
-from samples import small_model
+from samples import SIZES, randomise, small_model
 from torch import nn
 from torch.testing import assert_close
 
 from helpers import BOS, EOS, PAD
+from helpers.caching import CachedDecoding
+from helpers.checks.adapters import TorchTranslator
+from helpers.checks.breaking import MUTANTS
 from helpers.decoding import (
+    Decodable,
+    PrefixDecoding,
     beam_search,
     greedy_decode,
     inference,
     next_token_scores,
     penalty,
     sample_decode,
+    start_decoding,
     write_tokens,
 )
+from helpers.masks import decoder_mask, padding_mask
+from helpers.readings import build_reading
+from helpers.readings.pure_attention import AttentionOnlyTranslator
+from helpers.transformer import Transformer, TransformerConfig
 
 
 def sources(rows=5, length=6, seed=0):
@@ -127,37 +138,20 @@ PATHS = {(): {4: 0.6, 5: 0.4}, (4,): {4: 0.35, 5: 0.33, EOS: 0.32}, (5,): {EOS: 
 class Crossroads(nn.Module):
     """Greedy takes 4 (0.6) and then can only scatter; 5 (0.4) leads to a sure end."""
 
-    def __init__(self):
-        super().__init__()
-        self.config = type("Config", (), {"max_length": 10})
+    config = TransformerConfig(9, 9, max_length=10)
 
     def encode(self, source):
         return torch.zeros(*source.shape, 1)
 
-    def new_caches(self):
-        return [self]
-
-    @property
-    def self_attention(self):
-        return self
-
-    def select(self, rows):
-        self.prefixes = [self.prefixes[row] for row in rows.tolist()]
-
-    def decode(self, target, memory, source, *, caches):
-        if (target == BOS).all():
-            self.prefixes = [()] * len(target)
-        else:
-            new = target[:, 0].tolist()
-            self.prefixes = [(*p, t) for p, t in zip(self.prefixes, new, strict=True)]
-        return torch.zeros(len(target), 1, 1)
+    def decode(self, target, memory, source):
+        states = torch.full((*target.shape, 6), -torch.inf)
+        for row, prefix in enumerate(target.tolist()):
+            for token, probability in PATHS.get(tuple(prefix[1:]), {EOS: 1}).items():
+                states[row, -1, token] = math.log(probability)
+        return states
 
     def project(self, states):
-        logits = torch.full((len(states), 6), -torch.inf)
-        for row, prefix in enumerate(self.prefixes):
-            for token, probability in PATHS.get(prefix, {EOS: 1}).items():
-                logits[row, token] = torch.tensor(float(probability)).log()
-        return logits
+        return states
 
 
 def test_beam_search_finds_the_path_that_greedy_misses():
@@ -180,9 +174,8 @@ def test_sampling_becomes_greedy(options, seed):
 def test_samples_follow_the_distribution_they_are_drawn_from(temperature, top_k):
     model, source = small_model(), sources(rows=1).expand(4000, -1)
     with inference(model):
-        memory, start = model.encode(source[:1]), torch.tensor([[BOS]])
-        caches = model.new_caches()
-        scores = next_token_scores(model, start, memory, source[:1], caches)[0]
+        decoding = start_decoding(model, source[:1])
+        scores = next_token_scores(decoding, torch.tensor([BOS]))[0]
     weights = (scores / temperature).exp()
     if top_k is not None:
         weights[weights < weights.sort(descending=True).values[top_k - 1]] = 0.0
@@ -263,3 +256,100 @@ def test_max_length_outside_the_positional_table(max_length):
 def test_beam_size_below_one():
     with pytest.raises(ValueError, match="beam_size must be at least 1: 0"):
         beam_search(small_model(), sources(), beam_size=0, max_length=5)
+
+
+# --- What decoding asks of a model ----------------------------------------------------
+
+
+def reading(key):
+    return build_reading(key, 50, 50, **SIZES)
+
+
+CONFIG = TransformerConfig(50, 50, share_embeddings=False, **SIZES)
+MODELS = {
+    "course, norm last": small_model,
+    "course, norm first": lambda: small_model(norm_first=True),
+    "nn.Transformer": lambda: TorchTranslator(50, 50, **SIZES),
+    **{f"reading {key}": lambda key=key: reading(key) for key in "ABCD"},
+    "reading E": lambda: AttentionOnlyTranslator(CONFIG),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_model_is_decoded_in_every_way(name):
+    model, source = randomise(MODELS[name]()).eval(), sources()
+    assert isinstance(model, Decodable)
+    greedy = greedy_decode(model, source, max_length=6)
+    beam = beam_search(model, source, beam_size=1, length_penalty=0.0, max_length=6)
+    sampled = sample_decode(model, source, top_k=1, max_length=6)
+    assert torch.equal(beam, greedy) and torch.equal(sampled, greedy)
+    with inference(model):
+        full = greedy_without_cache(model, source, greedy.size(1))
+    written = greedy != PAD
+    assert torch.equal(full[written], greedy[written])
+    for row in range(len(source)):
+        own = source[row : row + 1]
+        own = own[:, : (own != PAD).sum()]
+        alone = beam_search(model, own, beam_size=3, max_length=6)[0]
+        together = beam_search(model, source, beam_size=3, max_length=6)[row]
+        assert torch.equal(together[: len(alone)], alone)
+
+
+@pytest.mark.parametrize("fault", MUTANTS)
+def test_every_broken_model_is_decoded_as_well(fault):
+    model, source = MUTANTS[fault].build().model.eval(), sources()
+    assert isinstance(model, Decodable)
+    for decode in (greedy_decode, beam_search):
+        ids = decode(model, source, max_length=5)
+        assert len(ids) == len(source) and 1 <= ids.size(1) <= 5
+
+
+class SeesBackwards(Transformer):
+    """Each word sees itself and what follows: no cache can serve that."""
+
+    def decode(self, target, memory, source):
+        x = self.positions(self.target_embedding(target))
+        mask = decoder_mask(target).mT & padding_mask(target)
+        return self.decoder(x, memory, mask, padding_mask(source))
+
+
+def test_a_model_that_decodes_in_its_own_way_is_run_as_it_stands():
+    model, source = SeesBackwards(CONFIG), sources()
+    randomise(model).eval()
+    assert type(start_decoding(model, source)) is PrefixDecoding
+    with inference(model):
+        full = greedy_without_cache(model, source, 6)
+    assert torch.equal(greedy_decode(model, source, max_length=6), full)
+
+
+@pytest.mark.parametrize(
+    "part", ["decoder", "decoder.layers.1", "decoder.layers.0.self_attention"]
+)
+def test_nor_is_one_with_a_part_of_its_own(part):
+    model, source = small_model(), sources()
+    module = model.get_submodule(part)
+    assert type(start_decoding(model, source)) is CachedDecoding
+
+    def forward(self, *inputs):
+        return -type(module).__mro__[1].forward(self, *inputs)
+
+    module.__class__ = type("Own", (type(module),), {"forward": forward})
+    assert type(start_decoding(model, source)) is PrefixDecoding
+    with inference(model):
+        full = greedy_without_cache(model, source, 6)
+    found = greedy_decode(model, source, max_length=6)
+    assert torch.equal(found, full[:, : found.size(1)])
+
+
+def test_nor_is_one_whose_method_was_replaced():
+    model, source = small_model(), sources()
+    decode = model.decode
+    model.decode = lambda *inputs: -decode(*inputs)
+    assert type(start_decoding(model, source)) is PrefixDecoding
+
+
+def test_what_cannot_be_decoded_is_named():
+    model = nn.Linear(2, 2)
+    model.config = CONFIG
+    with pytest.raises(TypeError, match="Linear cannot be decoded: no encode, decode"):
+        greedy_decode(model, sources(), max_length=3)

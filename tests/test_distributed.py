@@ -13,8 +13,8 @@ import torch
 from test_translator import folder  # noqa: F401  (a tiny Multi30k)
 
 from helpers import PAD
-from helpers.batching import make_batch
-from helpers.distributed import process_group, share
+from helpers.batching import make_batch, share
+from helpers.scale.processes import process_group
 from helpers.translator import MODEL_FILE, RUN_FILE, Translator, main
 
 ROOT = Path(__file__).parents[1]

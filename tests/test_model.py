@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from samples import SIZES, randomise, sentences, small_model
+from samples import SIZES, layer_sizes, randomise, sentences, small_model
 from torch import nn
 from torch.testing import assert_close
 
@@ -13,7 +13,7 @@ from helpers.attention import record_attention
 from helpers.decoder import DecoderLayer
 from helpers.encoder import EncoderLayer
 from helpers.equivalence import copy_layer, copy_stack
-from helpers.layers import Dropout, FeedForward, LayerNorm
+from helpers.layers import FeedForward, LayerNorm
 from helpers.masks import causal_mask, decoder_mask, padding_mask
 from helpers.positions import PositionalEncoding, positional_encoding
 from helpers.transformer import Transformer, TransformerConfig
@@ -26,7 +26,7 @@ NORM_ORDERS = pytest.mark.parametrize("norm_first", [False, True])
 
 @NORM_ORDERS
 def test_encoder_layer_equals_pytorch(norm_first):
-    ours = randomise(EncoderLayer(32, 4, 48, dropout=0.1, norm_first=norm_first)).eval()
+    ours = randomise(EncoderLayer(layer_sizes(norm_first))).eval()
     theirs = nn.TransformerEncoderLayer(
         32, 4, 48, batch_first=True, norm_first=norm_first
     )
@@ -42,7 +42,7 @@ def test_encoder_layer_equals_pytorch(norm_first):
 
 @NORM_ORDERS
 def test_decoder_layer_equals_pytorch(norm_first):
-    ours = randomise(DecoderLayer(32, 4, 48, dropout=0.1, norm_first=norm_first)).eval()
+    ours = randomise(DecoderLayer(layer_sizes(norm_first))).eval()
     theirs = nn.TransformerDecoderLayer(
         32, 4, 48, batch_first=True, norm_first=norm_first
     ).eval()
@@ -171,54 +171,6 @@ def test_a_sentence_gives_the_same_alone_and_in_company(norm_first):
         assert_close(alone[0], together[row], atol=1e-5, rtol=1e-5)
 
 
-@NORM_ORDERS
-def test_step_by_step_equals_all_at_once(norm_first):
-    model, (source, target) = small_model(norm_first), sentences()
-    target[target == PAD] = 5  # a prefix under construction holds no padding
-    full = model(source, target)
-    memory, caches = model.encode(source), model.new_caches()
-    for step in range(target.size(1)):
-        token = target[:, step : step + 1]
-        states = model.decode(token, memory, source, caches=caches)
-        logits = model.project(states)
-        assert_close(logits[:, 0], full[:, step], atol=1e-5, rtol=1e-5)
-        prefix = model(source, target[:, : step + 1])
-        assert_close(prefix[:, -1], full[:, step], atol=1e-5, rtol=1e-5)
-
-
-@pytest.mark.parametrize("cut", [1, 2, 4])
-def test_caches_take_several_tokens_at_once(cut):
-    model, (source, target) = small_model(), sentences(rows=1)
-    memory, caches = model.encode(source), model.new_caches()
-    pieces = [
-        model.decode(piece, memory, source, caches=caches)
-        for piece in (target[:, :cut], target[:, cut:])
-    ]
-    expected = model.decode(target, memory, source)
-    assert_close(torch.cat(pieces, dim=1), expected, atol=1e-5, rtol=1e-5)
-
-
-def test_the_source_is_projected_once_while_decoding():
-    model, (source, target) = small_model(), sentences()
-    calls = []
-    for layer in model.decoder.layers:
-        layer.cross_attention.key_projection.register_forward_hook(
-            lambda *_: calls.append(1)
-        )
-    memory, caches = model.encode(source), model.new_caches()
-    for step in range(target.size(1)):
-        model.decode(target[:, step : step + 1], memory, source, caches=caches)
-    assert len(calls) == len(model.decoder.layers)
-
-
-@pytest.mark.parametrize("count", [0, 1, 3])
-def test_a_wrong_number_of_caches_is_refused(count):
-    model, (source, target) = small_model(), sentences()
-    caches = (2 * model.new_caches())[:count]
-    with pytest.raises(ValueError, match=r"argument 2 is (shorter|longer)"):
-        model.decode(target, model.encode(source), source, caches=caches)
-
-
 # --- Recording attention --------------------------------------------------------------
 
 
@@ -331,43 +283,7 @@ def test_dropout_stands_where_the_paper_has_it():
     assert len(sublayers) == 2 * 2 + 2 * 3 and len(places) == len(sublayers) + 1
 
 
-def test_dropout_keeps_a_share_and_its_mean():
-    torch.manual_seed(0)
-    dropout, x = Dropout(0.1), torch.full((100, 1000), 3.0, requires_grad=True)
-    y = dropout(x)
-    assert_close(y.detach().unique(), torch.tensor([0.0, 3 / 0.9]))
-    assert abs((y == 0).float().mean() - 0.1) < 0.005
-    y.sum().backward()
-    assert_close(3 * x.grad, y.detach())  # what is dropped learns nothing
-
-
-def test_dropout_draws_anew_by_the_seed():
-    dropout, x = Dropout(0.5), torch.ones(200)
-    torch.manual_seed(1)
-    first, second = dropout(x), dropout(x)
-    torch.manual_seed(1)
-    assert torch.equal(dropout(x), first)
-    assert not torch.equal(first, second)
-
-
-@pytest.mark.parametrize("p", [0.0, 1.0])
-def test_dropout_of_nothing_and_of_all(p):
-    x = torch.randn(5, 7)
-    assert torch.equal(Dropout(p)(x), x * (1 - p))
-    assert torch.equal(Dropout(p).eval()(x), x)
-
-
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
-def test_dropout_leaves_other_types_to_pytorch(dtype):
-    x = torch.ones(1000, dtype=dtype)
-    torch.manual_seed(2)
-    ours = Dropout(0.3)(x)
-    torch.manual_seed(2)
-    assert torch.equal(ours, nn.Dropout(0.3)(x))
-    assert ours.dtype == dtype
-
-
-def test_positions_continue_where_the_cache_ends():
+def test_positions_may_start_later():
     positions = PositionalEncoding(8, dropout=0.0, max_length=10)
     x = torch.zeros(1, 2, 8)
     assert_close(positions(x, start=5)[0], positional_encoding(10, 8)[5:7])

@@ -6,7 +6,7 @@ from functools import cache
 
 import pytest
 import torch
-from samples import SIZES, randomise, sentences
+from samples import SIZES, layer_sizes, randomise, sentences
 from torch import nn
 from torch.nn import functional as F
 from torch.testing import assert_close
@@ -15,7 +15,7 @@ from helpers import BOS, EOS, PAD
 from helpers.attention import MultiHeadAttention, attention
 from helpers.batching import make_batch
 from helpers.decoder import DecoderLayer
-from helpers.decoding import greedy_decode
+from helpers.decoding import greedy_decode, start_decoding
 from helpers.encoder import EncoderLayer
 from helpers.evaluation import translate_ids
 from helpers.layers import FeedForward, LayerNorm, Residual
@@ -130,20 +130,20 @@ def test_a_sentence_does_not_depend_on_its_neighbours(key):
 def test_step_by_step_equals_all_at_once(key):
     reading, (source, target) = model(key), sentences()
     target = target[:, : (target != PAD).sum(1).min()]
-    memory, caches = reading.encode(source), reading.new_caches()
-    steps = [
-        reading.decode(target[:, i : i + 1], memory, source, caches=caches)
-        for i in range(target.size(1))
-    ]
-    expected = reading.decode(target, memory, source)
-    assert_close(torch.cat(steps, dim=1), expected, **CLOSE)
-    # Several tokens at once, after others, are as good.
-    caches = reading.new_caches()
-    parts = [
-        reading.decode(part, memory, source, caches=caches)
-        for part in (target[:, :1], target[:, 1:])
-    ]
-    assert_close(torch.cat(parts, dim=1), expected, **CLOSE)
+    decoding = start_decoding(reading, source)
+    steps = [decoding.step(token) for token in target.unbind(1)]
+    assert_close(torch.stack(steps, dim=1), reading(source, target), **CLOSE)
+
+
+@WHOLE
+def test_rows_may_be_chosen_between_steps(key):
+    reading, (source, target) = model(key), sentences()
+    target = target[:, : (target != PAD).sum(1).min()]
+    decoding, rows = start_decoding(reading, source), torch.tensor([2, 0, 0])
+    decoding.step(target[:, 0])
+    decoding.select(rows)
+    expected = reading(source[rows], target[rows])[:, 1]
+    assert_close(decoding.step(target[rows, 1]), expected, **CLOSE)
 
 
 @WHOLE
@@ -327,12 +327,12 @@ def test_norm_first_layers_equal_the_course():
     options = {"dropout": 0.1, "norm_first": True}
     x, tokens = inputs()
     mask = annotated.make_src_mask(tokens)
-    encoder_layer = EncoderLayer(D_MODEL, N_HEADS, D_FF, **options).eval()
+    encoder_layer = EncoderLayer(layer_sizes(**options)).eval()
     theirs = reading.encoder.layers[0]
     mapping.copy_annotated_layer(theirs, encoder_layer)
     assert_close(theirs(x, mask), encoder_layer(x, padding_mask(tokens)), **CLOSE)
     y, written = inputs(length=5, seed=1)
-    decoder_layer = DecoderLayer(D_MODEL, N_HEADS, D_FF, **options).eval()
+    decoder_layer = DecoderLayer(layer_sizes(**options)).eval()
     theirs = reading.decoder.layers[1]
     mapping.copy_annotated_layer(theirs, decoder_layer)
     output = theirs(y, x, mask, annotated.make_tgt_mask(written))
@@ -396,7 +396,7 @@ def test_blocks_equal_the_course():
     x, tokens = inputs()
     for use_bias in (False, True):
         theirs = randomise(blocks.EncoderBlock(*sizes, use_bias)).eval()
-        ours = EncoderLayer(D_MODEL, N_HEADS, D_FF, **options).eval()
+        ours = EncoderLayer(layer_sizes(**options)).eval()
         mapping.copy_d2l_attention(theirs.attention, ours.self_attention)
         mapping.copy_block(theirs, ours)
         expected = ours(x, padding_mask(tokens))
@@ -404,7 +404,7 @@ def test_blocks_equal_the_course():
         assert_close(theirs(x, valid_lens), expected, **CLOSE)
 
         theirs = randomise(blocks.DecoderBlock(0, *sizes, use_bias)).eval()
-        ours = DecoderLayer(D_MODEL, N_HEADS, D_FF, **options).eval()
+        ours = DecoderLayer(layer_sizes(**options)).eval()
         mapping.copy_d2l_attention(theirs.attention1, ours.self_attention)
         mapping.copy_d2l_attention(theirs.attention2, ours.cross_attention)
         mapping.copy_block(theirs, ours)
@@ -538,12 +538,12 @@ def test_the_tutorial_s_layers_equal_the_course():
     x, tokens = inputs()
     y, written = inputs(length=5, seed=1)
     theirs = reading.encoder.encoder_layers[0]
-    ours = EncoderLayer(D_MODEL, N_HEADS, D_FF, **options).eval()
+    ours = EncoderLayer(layer_sizes(**options)).eval()
     mapping.copy_self_attention_layer(theirs, ours)
     output, _ = theirs(x, lengths.hidden_padding_mask(tokens, tokens))
     assert_close(output, ours(x, padding_mask(tokens)), **CLOSE)
     theirs = reading.decoder.decoder_layers[1]
-    ours = DecoderLayer(D_MODEL, N_HEADS, D_FF, **options).eval()
+    ours = DecoderLayer(layer_sizes(**options)).eval()
     mapping.copy_context_attention_layer(theirs, ours)
     hidden = ~decoder_mask(written)[:, 0]
     output, *_ = theirs(y, x, hidden, lengths.hidden_padding_mask(tokens, written))
@@ -756,7 +756,7 @@ def test_a_reading_learns_a_handful_of_sentences(key):
     assert 0.8 * math.log(20) < before < 2 * math.log(20)
     config = TrainingConfig(epochs=100, peak_rate=5e-3, label_smoothing=0.0)
     trainer = Trainer(reading, pairs, pairs, config)
-    *_, last = trainer.run()
+    *_, last = trainer.fit()
     assert last.step == 100 and last.validation_loss < 0.1
     loss, tokens = token_loss(reading, make_batch(pairs))
     assert tokens == 12 * 6 and abs(loss.item() - last.validation_loss) < 1e-4

@@ -151,16 +151,20 @@ def test_the_paper_s_learning_rate():
 def test_the_cosine_rate():
     shape = [cosine_rate(x, peak=2.0, warmup=0.2) for x in (0, 0.1, 0.2, 0.6, 1)]
     assert shape == pytest.approx([0, 1, 2, 1, 0])
+    for warmup in (-0.1, 1, math.nan):
+        with pytest.raises(ValueError, match=rf"warmup must lie in \[0, 1\): {warmup}"):
+            cosine_rate(1, peak=1.0, warmup=warmup)
 
 
 # --- Runs -----------------------------------------------------------------------------
 
 
-def make_trainer(seed=0, **options):
+def make_trainer(seed=0, schedule=None, model=None, **options):
     config = TrainingConfig(
         **{"epochs": 3, "tokens_per_batch": 64, "seed": seed, **options}
     )
-    return Trainer(fresh_model(), id_pairs(60), id_pairs(10, seed=9), config)
+    data = id_pairs(60), id_pairs(10, seed=9)
+    return Trainer(model or fresh_model(), *data, config, schedule=schedule)
 
 
 def test_overfits_one_batch():
@@ -170,15 +174,14 @@ def test_overfits_one_batch():
     for module in model.modules():
         if isinstance(module, nn.Dropout):
             module.p = 0.0
-    for _ in Trainer(model, pairs, pairs, config).run():
-        pass
+    Trainer(model, pairs, pairs, config).fit()
     assert evaluate_loss(model, pairs) < 0.01
 
 
 @pytest.mark.parametrize("stop_after", [1, 4, 9, 13])
 def test_a_stopped_run_ends_with_the_same_numbers(stop_after, tmp_path):
     straight = make_trainer()
-    expected = list(straight.run())
+    expected = straight.fit()
 
     first = make_trainer()
     ordinary_step = first.train_step
@@ -188,16 +191,14 @@ def test_a_stopped_run_ends_with_the_same_numbers(stop_after, tmp_path):
         first.stop_requested = first.step == stop_after
 
     first.train_step = counted_step
-    for _ in first.run():
-        pass
+    first.fit()
     assert first.step == stop_after and not first.finished
     torch.save(first.state_dict(), tmp_path / "run.pt")
 
     second = make_trainer()
     torch.rand(100)  # chance must come from the saved run, not from here
     second.load_state_dict(torch.load(tmp_path / "run.pt", weights_only=True))
-    for _ in second.run():
-        pass
+    second.fit()
     for now, then in zip(second.reports, expected, strict=True):
         assert (now.step, now.epoch) == (then.step, then.epoch)
         assert now.train_loss == then.train_loss
@@ -210,7 +211,7 @@ def test_a_stopped_run_ends_with_the_same_numbers(stop_after, tmp_path):
 
 def test_a_budget_in_minutes_ends_in_time_and_with_a_report():
     trainer = make_trainer(epochs=None, minutes=1 / 60)
-    reports = list(trainer.run())
+    reports = list(trainer.epochs())
     assert trainer.finished and 1.0 <= trainer.seconds < 5
     assert reports == trainer.reports and reports[-1].step == trainer.step
 
@@ -235,9 +236,82 @@ def test_a_budget_is_given_once(options):
         TrainingConfig(**options)
 
 
-def test_a_budget_of_nothing():
-    with pytest.raises(ValueError, match="a run of -1"):
-        TrainingConfig(minutes=-1)
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        *(("epochs", x, "a whole number from 1 on") for x in (0, -1, 1.5, math.nan)),
+        *(("minutes", x, "positive and finite") for x in (0, -1, math.nan, math.inf)),
+        *((n, 0, "a whole number from 1 on") for n in ("tokens_per_batch", "pool")),
+        *((n, 0, "a whole number from 1 on") for n in ("accumulate", "average_every")),
+        *((n, 0.0, "positive and finite") for n in ("peak_rate", "clip_norm")),
+        *((n, 1.0, r"lie in \[0, 1\)") for n in ("warmup", "label_smoothing")),
+        *(("weight_decay", x, r"lie in \[0, 1\)") for x in (-0.1, math.nan)),
+        *(("average_from", x, r"lie in \[0, 1\]") for x in (-0.1, 1.1, math.nan)),
+    ],
+)
+def test_a_setting_that_makes_no_sense_is_named(name, value, expected):
+    budget = {} if name in ("epochs", "minutes") else {"epochs": 1}
+    with pytest.raises(ValueError, match=f"^{name} must .*{expected}: {value}"):
+        TrainingConfig(**budget, **{name: value})
+
+
+def test_a_schedule_is_given_the_step_and_the_progress():
+    seen = []
+
+    def schedule(step, progress):
+        seen.append((step, progress))
+        return noam_rate(step, d_model=32, warmup_steps=10)
+
+    trainer = make_trainer(schedule=schedule)
+    trainer.fit()
+    steps, progress = zip(*seen, strict=True)
+    assert steps == tuple(range(1, trainer.step + 1))
+    assert progress[0] == 0 and sorted(progress) == [*progress] and progress[-1] < 1
+    rate = trainer.optimizer.param_groups[0]["lr"]
+    assert rate == noam_rate(trainer.step, d_model=32, warmup_steps=10)
+
+
+def test_a_rate_of_zero_changes_no_weight():
+    trainer = make_trainer(schedule=lambda step, progress: 0.0)
+    before = {name: x.clone() for name, x in trainer.model.state_dict().items()}
+    trainer.fit()
+    after = trainer.model.state_dict()
+    assert all(torch.equal(after[name], before[name]) for name in before)
+
+
+@pytest.mark.parametrize("accumulate", [2, 3, 100])
+def test_a_batch_in_parts_has_the_same_gradient(accumulate):
+    batch, gradients, losses, calls = make_batch(id_pairs(7)), [], [], []
+    for parts in (1, accumulate):
+        model = fresh_model().eval()  # without dropout
+        trainer = make_trainer(model=model, accumulate=parts, clip_norm=1e9)
+        trainer.loss.register_forward_hook(lambda *_: calls.append(1))
+        trainer.train_step(batch, 0.5)
+        gradients.append([p.grad for p in model.parameters()])
+        losses.append(trainer.loss_sum.item() / trainer.loss_tokens)
+    assert len(calls) == 1 + accumulate
+    assert_close(gradients[1], gradients[0], atol=1e-6, rtol=1e-4)
+    assert losses[1] == pytest.approx(losses[0])
+
+
+def test_fit_is_the_same_as_asking_for_every_report():
+    fitted = make_trainer()
+    reports = fitted.fit()
+    assert len(reports) == 3 and reports is fitted.reports
+    asked = make_trainer()
+    for now, then in zip(asked.epochs(), reports, strict=True):
+        assert (now.step, now.train_loss) == (then.step, then.train_loss)
+
+
+def test_a_stop_between_two_epochs_and_the_same_trainer_goes_on():
+    trainer = make_trainer()
+    for _ in trainer.epochs():
+        trainer.stop_requested = True
+    assert trainer.epoch == 1 and trainer.position == 0
+    assert len(trainer.fit()) == 3
+    straight = make_trainer().fit()
+    for now, then in zip(trainer.reports, straight, strict=True):
+        assert (now.step, now.train_loss) == (then.step, then.train_loss)
 
 
 def test_nothing_to_train_on():
@@ -283,7 +357,7 @@ def test_whole_numbers_are_those_of_the_last_state():
 
 
 def test_nothing_to_average():
-    with pytest.raises(ValueError, match="the list of states is empty"):
+    with pytest.raises(ValueError, match="no state has entered"):
         average_weights([])
 
 

@@ -25,12 +25,12 @@ from helpers.translator import (
     fingerprint,
     load_text,
     main,
+    saying_every,
     trained_toy,
     with_seed,
 )
 
 ENGLISH = ["a dog runs.", "the cat sees a dog.", "the cat runs."]
-LONG = {**SIZES, "max_length": 100}  # as far as translate decodes
 FRENCH = ["un chien court.", "le chat voit un chien.", "est-ce que le chat court ?"]
 
 
@@ -38,7 +38,7 @@ FRENCH = ["un chien court.", "le chat voit un chien.", "est-ce que le chat court
 def translator():
     torch.manual_seed(0)
     texts = Vocabulary.from_texts(ENGLISH), Vocabulary.from_texts(FRENCH)
-    config = TransformerConfig(*map(len, texts), share_embeddings=False, **LONG)
+    config = TransformerConfig(*map(len, texts), share_embeddings=False, **SIZES)
     return Translator(Transformer(config), *texts)
 
 
@@ -75,7 +75,7 @@ def test_a_saved_translator_translates_alike(translator, tmp_path):
 
 def test_tied_weights_are_tied_again(tmp_path):
     words = Vocabulary.from_texts(ENGLISH + FRENCH)
-    config = TransformerConfig(len(words), len(words), **LONG)
+    config = TransformerConfig(len(words), len(words), **SIZES)
     Translator(Transformer(config), words, words).save(tmp_path / MODEL_FILE)
     model = Translator.load(tmp_path / MODEL_FILE).model
     assert model.projection.weight is model.source_embedding.weight
@@ -94,6 +94,24 @@ def test_an_unknown_word_says_what_is_near(translator):
 def test_one_sentence_without_a_list(translator):
     with pytest.raises(TypeError, match="list of sentences"):
         translator.translate("a dog runs.")
+
+
+def test_a_short_positional_table_needs_no_option(translator):
+    longest = translator.model.config.max_length
+    assert longest < 100
+    words = "a " * (longest - 1)  # and EOS
+    assert len(translator.translate([words])) == 1
+    with pytest.raises(ValueError, match=r"“a a .*…” is 40 tokens long; .* 39 at"):
+        translator.translate([words + "a"])
+    with pytest.raises(ValueError, match="between 1 and 40: 0"):
+        translator.translate([words], max_length=0)
+
+
+def test_a_corpus_that_does_not_exist():
+    with pytest.raises(
+        ValueError, match="the corpora are toy, multi30k: not 'multi30K'"
+    ):
+        load_text("multi30K")
 
 
 def test_no_saved_translator(tmp_path):
@@ -249,6 +267,79 @@ def test_errors_are_one_line(tmp_path, capsys):
     first, second = capsys.readouterr().err.splitlines()
     assert re.fullmatch(r"error: the data folder .*nowhere does not exist", first)
     assert re.fullmatch(r"error: there is no saved translator at .*", second)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--epochs", 0), "epochs must be a whole number from 1 on: 0"),
+        (("--minutes", "nan"), "minutes must be positive and finite: nan"),
+        (("--minutes", -1), "minutes must be positive and finite: -1.0"),
+    ],
+)
+def test_a_budget_that_makes_no_sense(folder, tmp_path, capsys, options, message):
+    assert main(command(folder, tmp_path, *options)) == 2
+    said = capsys.readouterr()
+    assert said.err == f"error: {message}\n" and said.out == ""
+
+
+def test_a_beam_of_nothing_is_refused_before_the_training(folder, tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        main(command(folder, tmp_path, "--epochs", 1, "--beam", 0))
+    assert "argument --beam: must be at least 1: 0" in capsys.readouterr().err
+
+
+def test_a_folder_that_cannot_be_written_is_noticed_first(folder, tmp_path, capsys):
+    (tmp_path / "file").touch()
+    assert main(command(folder, tmp_path / "file" / "run", "--epochs", 1)) == 2
+    said = capsys.readouterr()
+    assert re.fullmatch(r"error: cannot write into .*run: Not a directory\n", said.err)
+    assert said.out == ""
+
+
+def test_an_error_does_not_repeat_a_long_sentence(folder, tmp_path, capsys):
+    assert main(command(folder, tmp_path, "--epochs", 1)) == 0
+    model = ["translate", "--model", str(tmp_path)]
+    assert main([*model, "Ein Hund " * 2000]) == 2
+    error = capsys.readouterr().err
+    assert "tokens long; the model reads 1023 at most" in error and len(error) < 200
+
+
+def test_letters_that_the_training_text_lacks_are_said_to_be_strange(
+    folder, tmp_path, capsys
+):
+    assert main(command(folder, tmp_path, "--epochs", 1)) == 0
+    capsys.readouterr()
+    sentences = ["Ein Hund läuft.", "Собака бежит.", "Ein 狗!", "Hund 2, Café."]
+    assert main(["translate", "--model", str(tmp_path), *sentences]) == 0
+    said = capsys.readouterr()
+    assert len(said.out.splitlines()) == 4
+    strange = re.findall(r"^warning: “(.*)” is in letters that", said.err, re.MULTILINE)
+    assert strange == ["Собака", "狗"]
+
+
+def test_a_log_file_gets_a_line_before_the_epoch_ends(
+    folder, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setattr("helpers.translator.SILENCE", 0.02)
+    assert main(command(folder, tmp_path, "--epochs", 2)) == 0
+    lines = capsys.readouterr().out.splitlines()
+    first = next(
+        i for i, x in enumerate(lines) if x.startswith("epoch 1") and "loss" in x
+    )
+    assert re.fullmatch(r"epoch 1 · step \d+ · \d+ s", lines[first - 1])
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_what_is_said_during_a_block(monkeypatch, terminal):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal, raising=False)
+    said = []
+    with saying_every(0.01, lambda: "still here", said.append):
+        time.sleep(0.2)
+    count = len(said)
+    time.sleep(0.05)
+    assert len(said) == count  # nothing after the block
+    assert set(said) == (set() if terminal else {"still here"})
 
 
 def test_translate_reads_lines_of_input(folder, tmp_path):

@@ -13,10 +13,11 @@ from torch import Tensor, nn
 from helpers import PAD
 from helpers.attention import record_attention
 from helpers.checks.properties import Subject
+from helpers.decoding import start_decoding
 from helpers.plots.pages import KINDS
 from helpers.positions import PositionalEncoding
-from helpers.readings.prefix import Translator
-from helpers.transformer import Transformer
+from helpers.readings.interface import Translator
+from helpers.transformer import Transformer, TransformerConfig
 
 # What Subject calls the kinds of attention, and what the pages of maps call them.
 NAMES = {
@@ -59,12 +60,8 @@ def _subject(model: nn.Module, attention: Callable, options: dict) -> Subject:
     """A model with the course's interface, which can be run step by step."""
 
     def steps(source: Tensor, target: Tensor) -> Tensor:
-        memory, caches = model.encode(source), model.new_caches()
-        states = [
-            model.decode(token, memory, source, caches=caches)
-            for token in target.split(1, dim=1)
-        ]
-        return model.project(torch.cat(states, dim=1))
+        decoding = start_decoding(model, source)
+        return torch.stack([decoding.step(token) for token in target.unbind(1)], dim=1)
 
     config = model.config
     sizes = {"source_vocab": config.source_vocab, "target_vocab": config.target_vocab}
@@ -93,7 +90,18 @@ class TorchTranslator(nn.Module):
         max_length: int = 1024,
     ):
         super().__init__()
-        self.d_model = d_model
+        self.config = TransformerConfig(
+            source_vocab,
+            target_vocab,
+            d_model,
+            n_heads,
+            d_ff,
+            n_layers,
+            dropout,
+            norm_first,
+            share_embeddings=False,
+            max_length=max_length,
+        )
         self.source_embedding = nn.Embedding(source_vocab, d_model)
         self.target_embedding = nn.Embedding(target_vocab, d_model)
         for embedding in (self.source_embedding, self.target_embedding):
@@ -121,19 +129,29 @@ class TorchTranslator(nn.Module):
         self.projection = nn.Linear(d_model, target_vocab)
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
-        hidden = source == PAD
+        return self.project(self.decode(target, self.encode(source), source))
+
+    def encode(self, source: Tensor) -> Tensor:
+        """source (batch, source_length) -> memory (batch, source_length, d_model)."""
+        x = self.embed(self.source_embedding, source)
+        return self.core.encoder(x, src_key_padding_mask=source == PAD)
+
+    def decode(self, target: Tensor, memory: Tensor, source: Tensor) -> Tensor:
+        """States (batch, target_length, d_model) for `project`."""
         length, device = target.size(1), target.device
         future = torch.ones(length, length, dtype=torch.bool, device=device).triu(1)
-        states = self.core(
-            self.embed(self.source_embedding, source),
+        return self.core.decoder(
             self.embed(self.target_embedding, target),
+            memory,
             tgt_mask=future,
-            src_key_padding_mask=hidden,
             tgt_key_padding_mask=target == PAD,
-            memory_key_padding_mask=hidden,
+            memory_key_padding_mask=source == PAD,
         )
+
+    def project(self, states: Tensor) -> Tensor:
+        """States (…, d_model) -> logits (…, target_vocab)."""
         return self.projection(states)
 
     def embed(self, embedding: nn.Embedding, tokens: Tensor) -> Tensor:
         """Embedded ids with their positions, (batch, length, d_model)."""
-        return self.positions(embedding(tokens) * math.sqrt(self.d_model))
+        return self.positions(embedding(tokens) * math.sqrt(self.config.d_model))

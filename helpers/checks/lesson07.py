@@ -9,6 +9,7 @@ from torch import Tensor
 
 from helpers import BOS, EOS, PAD
 from helpers.attention import MultiHeadAttention
+from helpers.caching import AttentionCache
 from helpers.checks.core import (
     Finding,
     Stop,
@@ -20,7 +21,8 @@ from helpers.checks.core import (
     weights_beside,
     wrong,
 )
-from helpers.decoder import AttentionCache, DecoderLayer
+from helpers.decoder import DecoderLayer
+from helpers.layers import LayerSizes
 from helpers.masks import causal_mask, padding_mask
 from helpers.plots import heatmap
 from helpers.probes import influence
@@ -495,9 +497,10 @@ SOURCE = ["cats", "sleep", "well", "<pad>", "<pad>", "<pad>"]
 @cache
 def reach(fault: int) -> tuple[Tensor, Tensor]:
     """Influence of target and source on the outputs of a decoder with this fault."""
+    sizes = LayerSizes(d_model=16, n_heads=4, d_ff=32, dropout=0.0, norm_first=False)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(fault)
-        layer = DecoderLayer(16, 4, 32, dropout=0.0, norm_first=False).eval()
+        layer = DecoderLayer(sizes).eval()
         x, memory = torch.randn(2, 1, 6, 16)
     tokens = torch.tensor([[int(word != "<pad>") for word in SOURCE]])
     mask, memory_mask = causal_mask(6), padding_mask(tokens)

@@ -25,6 +25,7 @@ from helpers.checks.core import (
 )
 from helpers.decoder import Decoder
 from helpers.encoder import Encoder
+from helpers.layers import LayerSizes
 from helpers.masks import decoder_mask, padding_mask
 from helpers.positions import PositionalEncoding, TokenEmbedding
 from helpers.transformer import Transformer, TransformerConfig
@@ -36,7 +37,9 @@ VOCAB, D_MODEL = 30, 16
 
 def _parts(seed: int) -> nn.ModuleDict:
     """Small parts of a Transformer, as in the lesson, every parameter random."""
-    options = {"dropout": 0.0, "norm_first": False}
+    sizes = LayerSizes(
+        d_model=D_MODEL, n_heads=2, d_ff=24, dropout=0.0, norm_first=False
+    )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         parts = nn.ModuleDict(
@@ -44,8 +47,8 @@ def _parts(seed: int) -> nn.ModuleDict:
                 "source_embedding": TokenEmbedding(VOCAB, D_MODEL),
                 "target_embedding": TokenEmbedding(VOCAB, D_MODEL),
                 "positions": PositionalEncoding(D_MODEL, dropout=0.0, max_length=20),
-                "encoder": Encoder(2, D_MODEL, 2, 24, **options),
-                "decoder": Decoder(2, D_MODEL, 2, 24, **options),
+                "encoder": Encoder(2, sizes),
+                "decoder": Decoder(2, sizes),
                 "projection": nn.Linear(D_MODEL, VOCAB, bias=False),
             }
         )

@@ -22,7 +22,6 @@ from helpers.checks.core import (
     untried,
     wrong,
 )
-from helpers.decoder import LayerCache
 from helpers.evaluation import exact_match, translate_ids
 from helpers.masks import padding_mask
 from helpers.training import cosine_rate, evaluate_loss, token_loss
@@ -544,16 +543,7 @@ class Training:
 class _Open(Transformer):
     """A Transformer whose decoder sees what it is to say."""
 
-    def decode(
-        self,
-        target: Tensor,
-        memory: Tensor,
-        source: Tensor,
-        *,
-        caches: list[LayerCache] | None = None,
-    ) -> Tensor:
-        if caches:
-            return super().decode(target, memory, source, caches=caches)
+    def decode(self, target: Tensor, memory: Tensor, source: Tensor) -> Tensor:
         x = self.positions(self.target_embedding(target))
         return self.decoder(x, memory, padding_mask(target), padding_mask(source))
 

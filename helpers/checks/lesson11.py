@@ -34,7 +34,7 @@ class Writer(Transformer):
 
     longest = 40
 
-    def decode(self, target: Tensor, *inputs, **options) -> Tensor:
+    def decode(self, target: Tensor, memory: Tensor, source: Tensor) -> Tensor:
         if target.size(-1) > self.longest:
             raise RuntimeError(
                 f"a target of {target.size(-1)} tokens: the loop went on after "
@@ -42,7 +42,7 @@ class Writer(Transformer):
             )
         if target.size(-1) == 0:
             raise RuntimeError("an empty target: the first token to read is BOS")
-        return super().decode(target, *inputs, **options)
+        return super().decode(target, memory, source)
 
     def project(self, states: Tensor) -> Tensor:
         logits = super().project(states)

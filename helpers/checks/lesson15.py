@@ -34,7 +34,7 @@ from helpers.transformer import Transformer
 class HoleInTheMask(Transformer):
     """The causal mask has one hole: position 2 sees token 3."""
 
-    def decode(self, target, memory, source, *, caches=None):
+    def decode(self, target, memory, source):
         mask = decoder_mask(target)
         mask[:, :, 2:3, 3:4] = True
         x = self.positions(self.target_embedding(target))
@@ -249,6 +249,8 @@ def _judge_repair(function) -> Iterator[Finding]:
     """All property checks, on a model whose every attention is the learner's."""
 
     def attend(self, query, keys, values, mask=None):
+        if mask is None:  # as in a step from caches, where nothing is hidden
+            mask = torch.ones(1, 1, query.size(1), keys.size(2), dtype=torch.bool)
         return function(self, query, keys, values, mask)
 
     model = small_model(0)

@@ -23,12 +23,15 @@ from helpers.transformer import Transformer
 class OpenAttention(MultiHeadAttention):
     """Multi-head attention taken apart, so that one step at a time can be broken."""
 
-    def attend(self, query, keys, values, mask=None):
-        queries = self.split_heads(self.query_projection(query))
-        weights = self.weigh(self.scale(queries @ keys.transpose(-2, -1)), mask)
+    def attend(self, query, key_heads, value_heads, mask=None):
+        if mask is None:  # nothing is hidden
+            mask = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=query.device)
+        query_heads = self.split_heads(self.query_projection(query))
+        scores = self.scale(query_heads @ key_heads.transpose(-2, -1))
+        weights = self.weigh(scores, mask)
         if self.observer is not None:
             self.observer(weights)
-        context = self.mix(weights, keys, values)
+        context = self.mix(weights, key_heads, value_heads)
         return self.output_projection(self.join_heads(context))
 
     def scale(self, scores):
@@ -184,9 +187,7 @@ class MaskedTooLate(OpenAttention):
 class SeesTheFuture(Transformer):
     """The decoder's mask hides the padding and forgets the future."""
 
-    def decode(self, target, memory, source, *, caches=None):
-        if caches:  # word by word there is no future yet
-            return super().decode(target, memory, source, caches=caches)
+    def decode(self, target, memory, source):
         x = self.positions(self.target_embedding(target))
         return self.decoder(x, memory, padding_mask(target), padding_mask(source))
 
@@ -200,9 +201,7 @@ class SeesTheFuture(Transformer):
 class SeesOneAhead(Transformer):
     """tril(1) for tril(): the diagonal above, where the answer stands, is open."""
 
-    def decode(self, target, memory, source, *, caches=None):
-        if caches:
-            return super().decode(target, memory, source, caches=caches)
+    def decode(self, target, memory, source):
         x = self.positions(self.target_embedding(target))
         ones = torch.ones(target.size(1), target.size(1), dtype=torch.bool)
         mask = padding_mask(target) & ones.tril(1).to(target.device)
@@ -213,18 +212,16 @@ class SeesOneAhead(Transformer):
 class SeesPadding(Transformer):
     """The memory of padding is read as words are."""
 
-    def decode(self, target, memory, source, *, caches=None):
+    def decode(self, target, memory, source):
         everything = torch.ones_like(source)
-        return super().decode(target, memory, everything, caches=caches)
+        return super().decode(target, memory, everything)
 
 
 @mutant("a causal mask of fixed size", "length generic")
 class FixedMask(Transformer):
     """The mask is made once, for the longest sentence seen so far."""
 
-    def decode(self, target, memory, source, *, caches=None):
-        if caches:
-            return super().decode(target, memory, source, caches=caches)
+    def decode(self, target, memory, source):
         mask = causal_mask(16)[..., : target.size(1), : target.size(1)]
         x = self.positions(self.target_embedding(target))
         mask = padding_mask(target) & mask.to(target.device)
@@ -287,10 +284,10 @@ class MixesKeys(OpenAttention):
 class ReadsItself(Transformer):
     """One name for two things: the decoder is handed its own input as memory."""
 
-    def decode(self, target, memory, source, *, caches=None):
+    def decode(self, target, memory, source):
         memory = self.positions(self.target_embedding(target[:, :1]))
         first = torch.ones_like(target[:, :1])
-        return super().decode(target, memory, first, caches=caches)
+        return super().decode(target, memory, first)
 
 
 @mutant("the residual taken and never added", "order aware", "overfits one batch")

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from helpers import PAD
 from helpers.positions import PositionalEncoding
-from helpers.readings.prefix import Translator
+from helpers.readings.interface import Translator
 from helpers.transformer import TransformerConfig
 
 # -- A: the parts ----------------------------------------------------------------------

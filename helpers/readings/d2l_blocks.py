@@ -16,9 +16,9 @@ import torch
 from torch import Tensor, nn
 
 from helpers import PAD
-from helpers.readings.prefix import Translator
+from helpers.readings.interface import Translator
 from helpers.runtime import import_d2l
-from helpers.transformer import TransformerConfig, check_tokens
+from helpers.transformer import TransformerConfig
 
 d2l = import_d2l()
 
@@ -291,24 +291,13 @@ class BlocksTranslator(Translator, d2l.EncoderDecoder):
     def read(self, source: Tensor) -> Tensor:
         return self.encoder(source, valid_lengths(source))
 
-    def decode(
-        self,
-        target: Tensor,
-        memory: Tensor,
-        source: Tensor,
-        *,
-        caches: list[Tensor | None] | None = None,
-    ) -> Tensor:
-        """States (batch, target_length, d_model); caches are a state's inputs."""
-        check_tokens(target, "target")
+    def write(self, tokens: Tensor, memory: Tensor, source: Tensor) -> Tensor:
         state = self.decoder.init_state(memory, valid_lengths(source))
-        if caches is not None:
-            state[2] = caches
-        return self.decoder.run_blocks(target, state)[0]
+        return self.decoder.run_blocks(tokens, state)[0]
 
-    def new_caches(self) -> list[Tensor | None]:
-        """What no block has been given yet, one entry a block."""
-        return [None] * len(self.decoder.blks)
+    def start_decoding(self, source: Tensor) -> "StateDecoding":
+        """The text's own way to write step by step, for `helpers.decoding`."""
+        return StateDecoding(self, source)
 
     def project(self, states: Tensor) -> Tensor:
         """States (…, d_model) -> logits (…, target_vocab)."""
@@ -324,6 +313,26 @@ class BlocksTranslator(Translator, d2l.EncoderDecoder):
             kind: [weights.unflatten(0, (-1, heads)) for weights in maps]
             for kind, maps in kinds.items()
         }
+
+
+class StateDecoding:
+    """d2l's state from step to step: what each block has been given so far."""
+
+    def __init__(self, model: BlocksTranslator, source: Tensor):
+        self.decoder = model.decoder
+        memory = model.encode(source)
+        self.state = self.decoder.init_state(memory, valid_lengths(source))
+
+    def step(self, token: Tensor) -> Tensor:
+        """The newest token of each row (batch,) -> logits (batch, vocab_size)."""
+        logits, self.state = self.decoder(token[:, None], self.state)
+        return logits[:, -1]
+
+    def select(self, rows: Tensor) -> None:
+        """Keep the given rows of the batch, in their order; rows may repeat."""
+        memory, lengths, inputs = self.state
+        inputs = [None if x is None else x[rows] for x in inputs]
+        self.state = [memory[rows], lengths[rows], inputs]
 
 
 def valid_lengths(tokens: Tensor) -> Tensor:

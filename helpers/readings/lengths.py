@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from helpers import PAD
 from helpers.positions import positional_encoding
-from helpers.readings.prefix import Translator
+from helpers.readings.interface import Translator
 from helpers.transformer import TransformerConfig
 
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from helpers import PAD
 from helpers.positions import positional_encoding
-from helpers.readings.prefix import Translator
+from helpers.readings.interface import Translator
 from helpers.transformer import TransformerConfig
 
 

@@ -1,26 +1,8 @@
-"""What the readings' translators share: the course's interface (lesson 16).
+"""What the readings' translators share: the course's interface (lesson 16)."""
 
-Most readings keep no keys and values, and decode the whole prefix again at every step.
-"""
-
-import torch
 from torch import Tensor, nn
 
 from helpers.transformer import check_tokens
-
-
-def whole_prefix(target: Tensor, caches: list[Tensor] | None) -> Tensor:
-    """The tokens decoded before, from caches, with target after them.
-
-    target (batch, new) -> (batch, all); caches is a list that starts empty and grows
-    by target. Without caches target is everything already. A model that decodes the
-    prefix again at every step costs n/2 times as many positions for n tokens, but
-    `helpers.decoding` runs on it unchanged.
-    """
-    if caches is None:
-        return target
-    caches.append(target)
-    return torch.cat(caches, dim=1)
 
 
 class Translator(nn.Module):
@@ -42,22 +24,10 @@ class Translator(nn.Module):
         check_tokens(source, "source")
         return self.read(source)
 
-    def decode(
-        self,
-        target: Tensor,
-        memory: Tensor,
-        source: Tensor,
-        *,
-        caches: list[Tensor] | None = None,
-    ) -> Tensor:
-        """States (batch, target_length, d_model); for caches see `whole_prefix`."""
+    def decode(self, target: Tensor, memory: Tensor, source: Tensor) -> Tensor:
+        """States (batch, target_length, d_model)."""
         check_tokens(target, "target")
-        tokens = whole_prefix(target, caches)
-        return self.write(tokens, memory, source)[:, -target.size(1) :]
-
-    def new_caches(self) -> list[Tensor]:
-        """Nothing decoded yet."""
-        return []
+        return self.write(target, memory, source)
 
     def read(self, source: Tensor) -> Tensor:
         """The memory of a source."""

@@ -1,0 +1,1 @@
+"""Training with fewer bits, and in several processes (lessons 13 and 14)."""

@@ -1,0 +1,84 @@
+"""Decoding with caches equals the plain pass at every step, row by row."""
+
+import pytest
+import torch
+from samples import sentences, small_model
+from torch.testing import assert_close
+
+from helpers import PAD, caching
+from helpers.caching import CachedDecoding, DecoderCache
+from helpers.masks import causal_mask, padding_mask
+
+CLOSE = {"atol": 1e-5, "rtol": 1e-5}
+NORM_ORDERS = pytest.mark.parametrize("norm_first", [False, True])
+
+
+def unpadded(rows=3):
+    """Padded sources, and targets without padding: what decoding has written so far."""
+    source, target = sentences(rows=rows)
+    return source, target.masked_fill(target == PAD, 5)
+
+
+@NORM_ORDERS
+def test_every_step_gives_what_the_plain_pass_gives_there(norm_first):
+    model, (source, target) = small_model(norm_first), unpadded()
+    full, decoding = model(source, target), CachedDecoding(model, source)
+    for step, token in enumerate(target.unbind(1)):
+        logits = decoding.step(token)
+        assert_close(logits, full[:, step], **CLOSE)
+        prefix = model(source, target[:, : step + 1])
+        assert_close(logits, prefix[:, -1], **CLOSE)
+        assert len(decoding.cache) == step + 1
+
+
+@pytest.mark.parametrize("rows", [[2, 0, 1], [1, 1, 0, 0, 2], [2], [0, 2]])
+@pytest.mark.parametrize("when", [0, 1, 4])
+def test_select_takes_along_all_that_a_row_consists_of(rows, when):
+    """Its own keys, the source's, the source's padding; before and between steps."""
+    model, (source, target) = small_model(), unpadded()
+    decoding, rows = CachedDecoding(model, source), torch.tensor(rows)
+    for token in target[:, :when].unbind(1):
+        decoding.step(token)
+    decoding.select(rows)
+    full = model(source[rows], target[rows])
+    for step in range(when, target.size(1)):
+        assert_close(decoding.step(target[rows, step]), full[:, step], **CLOSE)
+
+
+@pytest.mark.parametrize("cut", [1, 2, 4])
+def test_several_positions_at_once_want_a_mask(cut):
+    model, (source, target) = small_model(), unpadded()
+    memory, x = model.encode(source), model.positions(model.target_embedding(target))
+    cache = DecoderCache(model.decoder, memory, padding_mask(source))
+    mask = causal_mask(target.size(1))
+    pieces = [
+        cache.step(x[:, :cut], mask[..., :cut, :cut]),
+        cache.step(x[:, cut:], mask[..., cut:, :]),
+    ]
+    expected = model.decode(target, memory, source)
+    assert_close(torch.cat(pieces, dim=1), expected, **CLOSE)
+
+
+def test_the_source_is_projected_and_its_padding_found_once(monkeypatch):
+    model, (source, target) = small_model(), unpadded()
+    projected, masked = [], []
+    for layer in model.decoder.layers:
+        layer.cross_attention.key_projection.register_forward_hook(
+            lambda *_: projected.append(1)
+        )
+    monkeypatch.setattr(
+        caching, "padding_mask", lambda ids: masked.append(1) or padding_mask(ids)
+    )
+    decoding = CachedDecoding(model, source)
+    for token in target.unbind(1):
+        decoding.step(token)
+    assert len(projected) == len(model.decoder.layers) and len(masked) == 1
+
+
+def test_stepping_past_the_positional_table():
+    model, (source, target) = small_model(max_length=7), unpadded()
+    decoding = CachedDecoding(model, source)
+    for token in target.repeat(1, 2)[:, :7].unbind(1):
+        decoding.step(token)
+    with pytest.raises(ValueError, match="8 tokens long, the positional table 7"):
+        decoding.step(target[:, 0])
