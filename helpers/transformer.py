@@ -90,7 +90,8 @@ class Transformer(nn.Module):
     def initialise(self) -> None:
         """Xavier's uniform initialisation for the layers' matrices, zero biases.
 
-        A projection of its own starts small: then all logits are nearly equal and the
+        Embeddings have drawn their own numbers, of the size that their scale wants. A
+        projection of its own starts small: then all logits are nearly equal and the
         first loss is the logarithm of the vocabulary's size. A shared one starts as the
         embeddings do.
         """

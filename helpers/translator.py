@@ -253,8 +253,10 @@ def trained_toy(cache: Path = CACHE) -> Translator:
 
 
 def fingerprint(recipe: Recipe) -> str:
-    """Twelve hex digits that change with the recipe, torch, or a module of helpers/."""
-    code = [p.read_bytes() for p in sorted(Path(__file__).parent.glob("*.py"))]
+    """Twelve hex digits that change with the recipe, torch and the code that trains."""
+    folder = Path(__file__).parent
+    paths = sorted([*folder.glob("*.py"), *folder.glob("scale/*.py")])
+    code = [path.read_bytes() for path in paths]
     parts = [repr(recipe).encode(), torch.__version__.encode(), *code]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:12]
 

@@ -243,6 +243,25 @@ def test_shared_embeddings_are_one_matrix():
     assert count[1] - count[0] == saved
 
 
+@pytest.mark.parametrize("share", [False, True])
+def test_a_fresh_model_starts_as_its_docstrings_say(share):
+    torch.manual_seed(0)
+    sizes = {"d_model": 64, "n_heads": 4, "d_ff": 128, "n_layers": 1}
+    model = Transformer(TransformerConfig(500, 500, share_embeddings=share, **sizes))
+    for embedding in (model.source_embedding, model.target_embedding):
+        assert embedding.weight.std().item() == pytest.approx(64**-0.5, rel=0.05)
+    start = 64**-0.5 if share else 0.02
+    assert model.projection.weight.std().item() == pytest.approx(start, rel=0.05)
+    linears = [m for m in model.modules() if isinstance(m, nn.Linear)]
+    linears.remove(model.projection)
+    assert len(linears) == 4 + 2 + 8 + 2
+    for linear in linears:
+        limit = math.sqrt(6 / sum(linear.weight.shape))  # Glorot and Bengio 2010
+        largest = linear.weight.abs().max().item()
+        assert 0.9 * limit < largest <= limit
+        assert not linear.bias.any()
+
+
 @NORM_ORDERS
 @pytest.mark.parametrize("share", [False, True])
 def test_every_parameter_receives_a_gradient(norm_first, share):

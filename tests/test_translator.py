@@ -293,7 +293,7 @@ def test_a_folder_that_cannot_be_written_is_noticed_first(folder, tmp_path, caps
     (tmp_path / "file").touch()
     assert main(command(folder, tmp_path / "file" / "run", "--epochs", 1)) == 2
     said = capsys.readouterr()
-    assert re.fullmatch(r"error: cannot write into .*run: Not a directory\n", said.err)
+    assert re.fullmatch(r"error: cannot write into .*run: .+\n", said.err)
     assert said.out == ""
 
 
