@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 from helpers import BOS, EOS, PAD
 from helpers.batching import Batch, IdPair, make_batch
-from helpers.checks.adapters import TorchTranslator
-from helpers.equivalence import copy_norm, copy_stack
+from helpers.interop.pytorch import copy_norm, copy_stack
+from helpers.interop.torch_translator import TorchTranslator
 from helpers.transformer import Transformer
 
 # -- models ----------------------------------------------------------------------------

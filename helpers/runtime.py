@@ -1,11 +1,10 @@
-"""Where the course runs: device, versions, seeds, and d2l without torchvision."""
+"""Where the course runs: device, versions, and what makes a CPU faster."""
 
 import ctypes
 import importlib.metadata
 import os
 import platform
 import sys
-import types
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -108,40 +107,3 @@ class QuickDropout(nn.Dropout):
             return super().forward(x)
         scale = torch.rand_like(x).ge_(self.p).div_(1 - self.p)  # 0 or 1 / (1 - p)
         return x * scale
-
-
-class _Torchvision(types.ModuleType):
-    """Stands in for torchvision; an error says so as soon as it is used."""
-
-    def __getattr__(self, name: str):
-        if name.startswith("__"):  # Python's own look at any module
-            raise AttributeError(name)
-        raise ImportError(
-            f"{self.__name__}.{name} was asked for, but torchvision is missing or "
-            "broken here; the course's d2l stand-in offers none of it. Install a "
-            "torchvision that fits this torch to use d2l's image functions."
-        )
-
-
-def import_d2l() -> types.ModuleType:
-    """`d2l.torch`, with a stand-in for torchvision where that cannot be imported.
-
-    d2l imports torchvision at its top, for images; nothing in the course needs it. The
-    stand-in is gone from sys.modules afterwards and raises ImportError when touched.
-    """
-    try:
-        import torchvision  # noqa: F401
-    except Exception:  # a torchvision built for another torch raises RuntimeError
-        stand_in = _Torchvision("torchvision")
-        stand_in.transforms = _Torchvision("torchvision.transforms")
-        names = {"torchvision": stand_in, "torchvision.transforms": stand_in.transforms}
-        sys.modules.update(names)
-        try:
-            from d2l import torch as d2l
-        finally:
-            for name in names:
-                del sys.modules[name]
-        return d2l
-    from d2l import torch as d2l
-
-    return d2l

@@ -19,7 +19,7 @@ from helpers.checkpoints import resume_run, save_run
 from helpers.scale.processes import OneProcess, Processes, process_group
 from helpers.training import Trainer, TrainingConfig
 from helpers.transformer import Transformer, TransformerConfig
-from helpers.translator import main
+from helpers.translator.command_line import main
 
 ONE_EPOCH = TrainingConfig(epochs=1, tokens_per_batch=64, peak_rate=4e-3)
 TWO_EPOCHS = dataclasses.replace(ONE_EPOCH, epochs=2)

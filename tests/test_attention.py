@@ -8,8 +8,8 @@ from torch.nn.functional import scaled_dot_product_attention
 from torch.testing import assert_close
 
 from helpers.attention import MultiHeadAttention, attention, record_attention
-from helpers.equivalence import copy_attention
-from helpers.runtime import import_d2l
+from helpers.interop.d2l import import_d2l
+from helpers.interop.pytorch import copy_attention
 
 SHAPES = [
     # leading, query_length, key_length, d_head, d_value

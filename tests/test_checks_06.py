@@ -11,7 +11,7 @@ from torch import nn
 
 from helpers.checks import lesson06
 from helpers.encoder import Encoder, EncoderLayer
-from helpers.equivalence import copy_layer
+from helpers.interop.pytorch import copy_layer
 from helpers.layers import LayerSizes
 
 SEEDS = range(3)

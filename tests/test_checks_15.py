@@ -7,11 +7,11 @@ import pytest
 import torch
 from findings import assert_all_right, assert_answers, assert_wrong
 
-from helpers.checks import lesson15, sealed
-from helpers.checks.adapters import of_course
-from helpers.checks.breaking import small_model
-from helpers.checks.properties import failing
-from helpers.checks.sealed import KEPT, secret
+from helpers.checks import lesson15
+from helpers.debugger.adapters import of_course
+from helpers.debugger.breaking import small_model
+from helpers.debugger.properties import failing
+from helpers.debugger.sealed import KEPT, sealed, secret
 from helpers.transformer import Transformer
 
 # ------------------------------------------------------------------- is_causal

@@ -9,7 +9,7 @@ from findings import assert_all_right, assert_wrong
 from torch.nn import functional as F
 
 from helpers.checks import lesson16
-from helpers.readings import mapping
+from helpers.interop import mapping
 
 # --- 16.1 -----------------------------------------------------------------------------
 

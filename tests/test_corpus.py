@@ -11,15 +11,10 @@ from random import Random
 import pytest
 
 from helpers import corpus
-from helpers.corpus import (
-    PHENOMENA,
-    SentencePair,
-    combinations,
-    phenomena,
-    sentences,
-    toy_corpus,
-)
-from helpers.lexicon import ADJECTIVES, HELD_OUT, NOUNS, VERBS
+from helpers.corpus import SentencePair, toy_corpus
+from helpers.corpus.grammar import sentences
+from helpers.corpus.phenomena import PHENOMENA, combinations, phenomena
+from helpers.corpus.words import ADJECTIVES, HELD_OUT, NOUNS, VERBS
 from helpers.text import join_words, split_words
 
 SPLITS = ("train", "validation", "test", "compositional")

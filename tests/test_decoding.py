@@ -11,8 +11,7 @@ from torch.testing import assert_close
 
 from helpers import BOS, EOS, PAD
 from helpers.caching import CachedDecoding
-from helpers.checks.adapters import TorchTranslator
-from helpers.checks.breaking import MUTANTS
+from helpers.debugger.breaking import MUTANTS
 from helpers.decoding import (
     Decodable,
     PrefixDecoding,
@@ -25,6 +24,7 @@ from helpers.decoding import (
     start_decoding,
     write_tokens,
 )
+from helpers.interop.torch_translator import TorchTranslator
 from helpers.masks import decoder_mask, padding_mask
 from helpers.readings import build_reading
 from helpers.readings.pure_attention import AttentionOnlyTranslator

@@ -10,7 +10,7 @@ from samples import SIZES, sentences, small_model
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from helpers import BOS, EOS, PAD
+from helpers import BOS, EOS, PAD, checks
 from helpers.attention import MultiHeadAttention, record_attention
 from helpers.batching import Batch, make_batch
 from helpers.decoding import beam_search, greedy_decode
@@ -250,3 +250,25 @@ def test_the_model_brings_no_package_along_but_torch():
         run = subprocess.run(command, capture_output=True, encoding="utf-8", check=True)
         brought = set(run.stdout.split()) - set(sys.stdlib_module_names)
         assert brought == {"helpers"}
+
+
+@pytest.mark.parametrize(
+    ("use", "lessons"),
+    [
+        ("from helpers import checks", set()),
+        ("from helpers import checks; checks.lesson01", {"lesson01"}),
+        ("from helpers.debugger import adapters, mutants, properties, sealed", set()),
+    ],
+)
+def test_a_lesson_s_checks_are_loaded_when_they_are_used(use, lessons):
+    code = f"import sys; {use}; print(*sys.modules)"
+    command = [sys.executable, "-c", code]
+    run = subprocess.run(command, capture_output=True, encoding="utf-8", check=True)
+    loaded = {name for name in run.stdout.split() if ".checks.lesson" in name}
+    assert loaded == {f"helpers.checks.{name}" for name in lessons}
+
+
+def test_checks_of_a_lesson_that_does_not_exist():
+    with pytest.raises(AttributeError, match="lesson16: not 'lesson99'"):
+        _ = checks.lesson99
+    assert "lesson16" in dir(checks)

@@ -12,7 +12,7 @@ from helpers import PAD
 from helpers.attention import record_attention
 from helpers.decoder import DecoderLayer
 from helpers.encoder import EncoderLayer
-from helpers.equivalence import copy_layer, copy_stack
+from helpers.interop.pytorch import copy_layer, copy_stack
 from helpers.layers import FeedForward, LayerNorm
 from helpers.masks import causal_mask, decoder_mask, padding_mask
 from helpers.positions import PositionalEncoding, positional_encoding

@@ -136,22 +136,22 @@ def test_a_cell_shows_one_module():
 
 def test_the_mutants_must_be_shown_and_the_checks_must_not():
     texts = {
-        "checks.mutants": MODULE,
+        "debugger.mutants": MODULE,
         "checks.lesson02": MODULE.replace("ouble", "rop"),
     }
     found = "\n".join(one_text.faults({}, texts, {}))
-    assert "checks.mutants.double is kept but shown in no" in found
-    assert "checks.mutants.Doubler is kept but shown in no" in found
+    assert "debugger.mutants.double is kept but shown in no" in found
+    assert "debugger.mutants.Doubler is kept but shown in no" in found
     assert "lesson02" not in found
 
 
 def test_a_mutant_that_differs_from_its_cell_is_found():
-    texts = {"checks.mutants": MODULE, "maths": "def other():\n    pass\n"}
-    pending = {"checks.mutants.Doubler": "02", "maths.other": "02"}
+    texts = {"debugger.mutants": MODULE, "maths": "def other():\n    pass\n"}
+    pending = {"debugger.mutants.Doubler": "02", "maths.other": "02"}
     same, changed = SHOWN, SHOWN.replace("the number", "it")
     assert [*one_text.faults({"02_x": lesson(same)}, texts, pending)] == []
     (fault,) = one_text.faults({"02_x": lesson(changed)}, texts, pending)
-    assert "helpers/checks/mutants.py" in fault and '+    """Twice it."""' in fault
+    assert "helpers/debugger/mutants.py" in fault and '+    """Twice it."""' in fault
 
 
 def test_lessons_are_read_from_docstrings():

@@ -9,11 +9,12 @@ from matplotlib import pyplot as plt
 from torch import nn
 
 from helpers import PAD
-from helpers.checks import properties
-from helpers.checks.adapters import TorchTranslator, of_course
-from helpers.checks.breaking import MUTANTS, mutant, small_model, swap
-from helpers.checks.mutants import OpenAttention, SeesTheFuture
-from helpers.checks.properties import CHECKS, Subject, failing
+from helpers.debugger import properties
+from helpers.debugger.adapters import of_course
+from helpers.debugger.breaking import MUTANTS, mutant, small_model, swap
+from helpers.debugger.mutants import OpenAttention, SeesTheFuture
+from helpers.debugger.properties import CHECKS, Subject, failing
+from helpers.interop.torch_translator import TorchTranslator
 
 SIZES = {"d_model": 32, "n_heads": 4, "d_ff": 64, "n_layers": 2}
 SEEDS = range(20)

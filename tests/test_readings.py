@@ -18,6 +18,7 @@ from helpers.decoder import DecoderLayer
 from helpers.decoding import greedy_decode, start_decoding
 from helpers.encoder import EncoderLayer
 from helpers.evaluation import translate_ids
+from helpers.interop import mapping
 from helpers.layers import FeedForward, LayerNorm, Residual
 from helpers.masks import causal_mask, decoder_mask, padding_mask
 from helpers.positions import PositionalEncoding, TokenEmbedding, positional_encoding
@@ -26,7 +27,6 @@ from helpers.readings import (
     annotated,
     build_reading,
     lengths,
-    mapping,
     pure_attention,
     scores,
 )
@@ -37,7 +37,7 @@ from tools.reproducible import ROOT
 
 D_MODEL, N_HEADS, D_FF = SIZES["d_model"], SIZES["n_heads"], SIZES["d_ff"]
 PLACES = {"positions", "masks", "attention", "layers", "encoder", "decoder"}
-PLACES |= {"transformer", "decoding", "training", "batching", "equivalence"}
+PLACES |= {"transformer", "decoding", "training", "batching", "interop"}
 WHOLE = pytest.mark.parametrize("key", "ABCD")
 CLOSE = {"atol": 1e-5, "rtol": 1e-5}
 

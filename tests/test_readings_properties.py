@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from helpers import PAD
-from helpers.checks.adapters import of_reading
-from helpers.checks.properties import CHECKS
+from helpers.debugger.adapters import of_reading
+from helpers.debugger.properties import CHECKS
 from helpers.readings import build_reading
 from helpers.readings.pure_attention import AttentionOnlyTranslator
 from helpers.transformer import TransformerConfig

@@ -14,6 +14,7 @@ from torch import nn
 from torch.testing import assert_close
 
 from helpers import runtime
+from helpers.interop.d2l import import_d2l
 from helpers.runtime import (
     PACKAGES,
     RUN_KINDS,
@@ -22,7 +23,6 @@ from helpers.runtime import (
     device_name,
     environment_report,
     faster_on_cpu,
-    import_d2l,
     keep_freed_memory,
     on_colab,
     run_kind,

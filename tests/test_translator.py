@@ -20,15 +20,14 @@ from helpers.transformer import Transformer, TransformerConfig
 from helpers.translator import (
     MODEL_FILE,
     RECIPES,
-    RUN_FILE,
     Translator,
     fingerprint,
     load_text,
-    main,
-    saying_every,
     trained_toy,
     with_seed,
 )
+from helpers.translator.command_line import RUN_FILE, main, saying_every
+from helpers.translator.recipes import modules_used
 
 ENGLISH = ["a dog runs.", "the cat sees a dog.", "the cat runs."]
 FRENCH = ["un chien court.", "le chat voit un chien.", "est-ce que le chat court ?"]
@@ -321,7 +320,7 @@ def test_letters_that_the_training_text_lacks_are_said_to_be_strange(
 def test_a_log_file_gets_a_line_before_the_epoch_ends(
     folder, tmp_path, capsys, monkeypatch
 ):
-    monkeypatch.setattr("helpers.translator.SILENCE", 0.02)
+    monkeypatch.setattr("helpers.translator.command_line.SILENCE", 0.02)
     assert main(command(folder, tmp_path, "--epochs", 2)) == 0
     lines = capsys.readouterr().out.splitlines()
     first = next(
@@ -366,7 +365,7 @@ def short_toy(monkeypatch):
     monkeypatch.setitem(RECIPES, "toy", with_seed(recipe, 0, epochs=1))
     runs = []
     monkeypatch.setattr(
-        "helpers.translator.load_text", lambda name: runs.append(name) or few
+        "helpers.translator.recipes.load_text", lambda name: runs.append(name) or few
     )
     return runs
 
@@ -387,3 +386,11 @@ def test_the_cached_translator_is_found_by_recipe_and_code(short_toy, monkeypatc
     read = Path.read_bytes
     monkeypatch.setattr(Path, "read_bytes", lambda path: read(path) + b"#")
     assert fingerprint(recipe) != before
+
+
+def test_what_trains_the_toy_translator_is_found_by_its_imports():
+    found = {path.name for path in modules_used("training", "transformer", "corpus")}
+    assert {"attention.py", "precision.py", "words.py", "__init__.py"} <= found
+    assert (
+        not {"readings.py", "multi30k.py", "evaluation.py", "command_line.py"} & found
+    )

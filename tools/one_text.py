@@ -24,15 +24,19 @@ NOT_SHOWN = {
     "runtime": "the machine and its oddities",
     "checkpoints": "files that are never half written",
     "corpus": "lesson 10 shows its sentences, not its grammar",
-    "lexicon": "the words of the corpus",
     "multi30k": "downloading and unpacking",
     "translator": "the command line",
     "evaluation": "a thin layer over sacrebleu",
     "readings": "lesson 16 reads them as they stand",
+    "interop": "other people's modules, and weights to and from them",
+    "debugger": "lesson 15 uses the property checks as they stand",
 }
 
 # Modules of such a package that a lesson shows all the same, every definition, and why.
-SHOWN = {"checks.mutants": "lesson 15 is about these faults"}
+SHOWN = {
+    "debugger.mutants": "lesson 15 is about these faults",
+    "interop.pytorch": "lessons 04 and 06 copy weights by hand",
+}
 
 
 def definitions(text):

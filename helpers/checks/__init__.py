@@ -3,44 +3,21 @@
 In a lesson: `from helpers import checks`, then `checks.lesson02.scaled_attention(…)`.
 A check prints lines beginning ✓ (right), ✗ (wrong, with the likely mistake) or ○ (not
 attempted yet), draws a picture where that helps, never raises, and returns None.
+A lesson's module is loaded when it is first used.
 """
 
-from helpers.checks import (
-    lesson01,
-    lesson02,
-    lesson03,
-    lesson04,
-    lesson05,
-    lesson06,
-    lesson07,
-    lesson08,
-    lesson09,
-    lesson10,
-    lesson11,
-    lesson12,
-    lesson13,
-    lesson14,
-    lesson15,
-    lesson16,
-)
-from helpers.checks.sealed import sealed
+from importlib import import_module
+from types import ModuleType
 
-__all__ = [
-    "lesson01",
-    "lesson02",
-    "lesson03",
-    "lesson04",
-    "lesson05",
-    "lesson06",
-    "lesson07",
-    "lesson08",
-    "lesson09",
-    "lesson10",
-    "lesson11",
-    "lesson12",
-    "lesson13",
-    "lesson14",
-    "lesson15",
-    "lesson16",
-    "sealed",
-]
+LESSONS = tuple(f"lesson{number:02}" for number in range(1, 17))
+
+
+def __getattr__(name: str) -> ModuleType:
+    """Load the checks of a lesson. AttributeError if there are none of this name."""
+    if name not in LESSONS:
+        raise AttributeError(f"helpers.checks has {', '.join(LESSONS)}: not {name!r}")
+    return import_module(f"helpers.checks.{name}")
+
+
+def __dir__() -> list[str]:
+    return [*LESSONS]

@@ -8,8 +8,6 @@ import torch
 from torch import Tensor, nn
 
 from helpers.attention import MultiHeadAttention
-from helpers.checks.adapters import of_course
-from helpers.checks.breaking import Mutant, small_model, swap
 from helpers.checks.core import (
     Finding,
     Mistake,
@@ -22,9 +20,11 @@ from helpers.checks.core import (
     untried,
     wrong,
 )
-from helpers.checks.mutants import SeesOneAhead, SeesTheFuture
-from helpers.checks.properties import CHECKS, first_difference
-from helpers.checks.sealed import KEPT, sealed, secret
+from helpers.debugger.adapters import of_course
+from helpers.debugger.breaking import Mutant, small_model, swap
+from helpers.debugger.mutants import SeesOneAhead, SeesTheFuture
+from helpers.debugger.properties import CHECKS, first_difference
+from helpers.debugger.sealed import KEPT, sealed, secret
 from helpers.masks import decoder_mask, padding_mask
 from helpers.transformer import Transformer
 

@@ -22,7 +22,7 @@ from helpers.checks.core import (
     untried,
     wrong,
 )
-from helpers.readings import mapping
+from helpers.interop import mapping
 from helpers.readings.pure_attention import AttentionWithNorm
 
 # --- 16.1: conventions ----------------------------------------------------------------

@@ -3,7 +3,7 @@
 A reading is somebody's Transformer after Vaswani et al. 2017. It keeps its own names,
 argument order and choices; what its text got wrong is repaired, and what it left open
 is filled in. `build_reading` gives A to D the interface of `helpers.transformer`, so
-that the course's training and decoding run on them; `helpers.readings.mapping` copies
+that the course's training and decoding run on them; `helpers.interop.mapping` copies
 their weights into the course's own model. A part whose name the course has taken is
 called something else here (EncoderLayer is NormFirstEncoderLayer in reading C), so that
 the two can stand side by side.

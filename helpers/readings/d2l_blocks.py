@@ -16,8 +16,8 @@ import torch
 from torch import Tensor, nn
 
 from helpers import PAD
+from helpers.interop.d2l import import_d2l
 from helpers.readings.interface import Translator
-from helpers.runtime import import_d2l
 from helpers.transformer import TransformerConfig
 
 d2l = import_d2l()

@@ -13,8 +13,8 @@ from functools import partial
 import torch
 from torch import nn
 
-from helpers.checks.adapters import of_course
-from helpers.checks.properties import Subject
+from helpers.debugger.adapters import of_course
+from helpers.debugger.properties import Subject
 from helpers.transformer import Transformer, TransformerConfig
 
 

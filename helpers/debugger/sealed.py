@@ -9,8 +9,8 @@ from hashlib import sha256
 
 from torch import nn
 
-from helpers.checks import mutants
-from helpers.checks.breaking import MUTANTS, Mutant, small_model
+from helpers.debugger import mutants
+from helpers.debugger.breaking import MUTANTS, Mutant, small_model
 from helpers.transformer import Transformer
 
 # Kept from import on: a lesson that lists a fault anew does not reach these.
@@ -59,6 +59,6 @@ def disguise(model: nn.Module) -> None:
     for module in model.modules():
         broken = type(module)
         if broken.__module__ == mutants.__name__:
-            sound = next(c for c in broken.__mro__ if ".checks." not in c.__module__)
+            sound = next(c for c in broken.__mro__ if ".debugger." not in c.__module__)
             names = {"__module__": sound.__module__, "__qualname__": sound.__qualname__}
             module.__class__ = type(sound.__name__, (broken,), names)

@@ -1,7 +1,7 @@
 """Copy a reading's weights into the course's modules, to compare (lesson 16).
 
-The opposite direction to `helpers.equivalence`, in the same style. What the course's
-modules have and a reading lacks, a bias for example, becomes zero.
+The opposite direction to `helpers.interop.pytorch`, in the same style. What the
+course's modules have and a reading lacks, a bias for example, becomes zero.
 """
 
 import math

@@ -1,6 +1,6 @@
 """Is it a sound Transformer? Property checks for any encoder–decoder (lesson 15).
 
-    from helpers.checks import properties
+    from helpers.debugger import properties
 
     subject = properties.Subject(my_model, source_vocab=230, target_vocab=347)
     properties.examine(subject)

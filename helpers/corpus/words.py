@@ -1,7 +1,7 @@
 """The words of the toy corpus: one entry a word, with what each can do in a sentence.
 
-A noun, adjective or verb is added in one line here; `helpers.corpus` makes sentences of
-them (lesson 10).
+A noun, adjective or verb is added in one line here; `helpers.corpus.grammar` makes
+sentences of them (lesson 10).
 """
 
 from dataclasses import dataclass

@@ -1,264 +1,40 @@
-"""A model with its vocabularies, and the command line that trains and uses one.
-
-    python -m helpers.translator train --corpus toy --output runs/toy
-    python -m helpers.translator train --corpus multi30k --source de --target en \\
-        --minutes 10 --output runs/de-en
-    python -m helpers.translator translate --model runs/de-en "Ein Hund läuft."
-    torchrun --nproc-per-node 2 -m helpers.translator train --output runs/toy
-"""
+"""The command line that trains a translator and uses one."""
 
 import argparse
-import hashlib
-import json
 import signal
 import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
-import safetensors
 import torch
-from safetensors.torch import load_model, save_model
 from torch import Tensor
 from torch import distributed as dist
 
-from helpers.batching import IdPair
-from helpers.checkpoints import (
-    CheckpointError,
-    resume_run,
-    save_run,
-    write_atomically,
-)
-from helpers.corpus import toy_corpus
+from helpers.checkpoints import resume_run, save_run
 from helpers.decoding import beam_search, greedy_decode
-from helpers.evaluation import bleu, bleu_signature, exact_match, translate_ids
-from helpers.multi30k import ParallelText, TextPair, load_multi30k
+from helpers.evaluation import bleu, bleu_signature, exact_match
+from helpers.multi30k import ParallelText, TextPair
 from helpers.runtime import best_device, device_name
 from helpers.scale.precision import PRECISIONS, Precision, best_precision
 from helpers.scale.processes import OneProcess, Processes, process_group
-from helpers.text import SubwordTokenizer, Vocabulary
-from helpers.training import EpochReport, Trainer, TrainingConfig
-from helpers.transformer import Transformer, TransformerConfig
+from helpers.training import EpochReport, Trainer
+from helpers.translator.model import MODEL_FILE, Translator
+from helpers.translator.recipes import (
+    CORPORA,
+    RECIPES,
+    Recipe,
+    build,
+    load_text,
+    with_seed,
+)
 
-Text = Vocabulary | SubwordTokenizer
-CACHE = Path(__file__).parents[1] / ".cache"
-MODEL_FILE, RUN_FILE = "translator.safetensors", "run.pt"
-CORPORA = ("toy", "multi30k")
+RUN_FILE = "run.pt"
 SILENCE = 10  # seconds after which a log file gets a line
-TEXT_KINDS = {kind.__name__: kind for kind in (Vocabulary, SubwordTokenizer)}
-
-
-@dataclass
-class Translator:
-    """A Transformer and what turns text into its ids and back."""
-
-    model: Transformer
-    source_text: Text
-    target_text: Text
-
-    def translate(
-        self,
-        sentences: Sequence[str],
-        *,
-        decode: Callable[..., Tensor] = greedy_decode,
-        max_length: int | None = None,
-    ) -> list[str]:
-        """Translate sentences; max_length as in `translate_ids`.
-
-        UnknownWordError if a Vocabulary lacks a word; ValueError for a sentence that
-        is longer than the positional table.
-        """
-        if isinstance(sentences, str):
-            raise TypeError("translate takes a list of sentences; put this one in [ ]")
-        sources = [self.source_text.encode(sentence) for sentence in sentences]
-        longest = self.model.config.max_length - 1  # EOS is read as well
-        for sentence, ids in zip(sentences, sources, strict=True):
-            if len(ids) > longest:
-                raise ValueError(
-                    f"“{sentence:.40}…” is {len(ids)} tokens long; the model reads "
-                    f"{longest} at most"
-                )
-        outputs = translate_ids(
-            self.model, sources, decode=decode, max_length=max_length
-        )
-        return [self.target_text.decode(ids) for ids in outputs]
-
-    def encode_pairs(self, pairs: Sequence[TextPair]) -> list[IdPair]:
-        """Text pairs -> pairs of ids, for batching."""
-        encode_source, encode_target = self.source_text.encode, self.target_text.encode
-        return [
-            (encode_source(source), encode_target(target)) for source, target in pairs
-        ]
-
-    def save(self, path: str | Path) -> None:
-        """Write weights, configuration and vocabularies into one safetensors file."""
-        metadata = {"config": json.dumps(asdict(self.model.config))}
-        for side, text in (("source", self.source_text), ("target", self.target_text)):
-            metadata[f"{side}_kind"] = type(text).__name__
-            metadata[f"{side}_text"] = text.to_json()
-        write_atomically(
-            path, lambda part: save_model(self.model, str(part), metadata=metadata)
-        )
-
-    @classmethod
-    def load(cls, path: str | Path, *, device: str | torch.device = "cpu"):
-        """Read what `save` wrote; CheckpointError if the file is missing or damaged."""
-        if not Path(path).exists():
-            raise CheckpointError(f"there is no saved translator at {path}")
-        try:
-            with safetensors.safe_open(path, framework="pt") as file:
-                metadata = file.metadata() or {}
-            model = Transformer(TransformerConfig(**json.loads(metadata["config"])))
-            load_model(model, str(path), device="cpu")
-        except KeyError as error:
-            raise CheckpointError(
-                f"{path} is no saved translator: no {error}"
-            ) from None
-        except TypeError as error:  # a configuration with other fields
-            raise CheckpointError(f"{path} is of another version: {error}") from None
-        except (safetensors.SafetensorError, RuntimeError) as error:
-            raise CheckpointError(
-                f"{path} is damaged or cut short, or of another configuration: {error}"
-            ) from error
-        texts = [
-            TEXT_KINDS[metadata[f"{side}_kind"]].from_json(metadata[f"{side}_text"])
-            for side in ("source", "target")
-        ]
-        return cls(model.to(device), *texts)
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """What to train on a corpus: found by experiment on two CPU cores, but for one."""
-
-    model: dict
-    training: TrainingConfig
-    subwords: int | None = None  # None: whole words, a vocabulary for each side
-
-
-RECIPES = {
-    "toy": Recipe(
-        model={
-            "d_model": 64,
-            "n_heads": 4,
-            "d_ff": 128,
-            "n_layers": 2,
-            "dropout": 0.0,
-            "max_length": 128,
-        },
-        training=TrainingConfig(epochs=7, peak_rate=4e-3),
-    ),
-    "multi30k": Recipe(
-        model={
-            "d_model": 128,
-            "n_heads": 4,
-            "d_ff": 256,
-            "n_layers": 3,
-            "dropout": 0.05,
-        },
-        training=TrainingConfig(
-            minutes=10,
-            tokens_per_batch=640,
-            pool=400,
-            peak_rate=3e-3,
-            warmup=0.05,
-            average_from=0.9,
-        ),
-        subwords=4_000,
-    ),
-    # On a GPU, for many epochs: sizes and dropout after the smallest model of Wu et
-    # al. 2021, "Good for misconceived reasons". Not yet run on one by the course.
-    "multi30k-gpu": Recipe(
-        model={
-            "d_model": 128,
-            "n_heads": 4,
-            "d_ff": 256,
-            "n_layers": 4,
-            "dropout": 0.3,
-        },
-        training=TrainingConfig(
-            epochs=80, tokens_per_batch=4096, peak_rate=4e-3, average_from=0.9
-        ),
-        subwords=10_000,
-    ),
-}
-
-
-def with_seed(recipe: Recipe, seed: int, **budget) -> Recipe:
-    """The recipe with another seed, and with another budget if one is given."""
-    return replace(recipe, training=replace(recipe.training, seed=seed, **budget))
-
-
-def load_text(name: str, folder: str | None = None, **options: str) -> ParallelText:
-    """The sentence pairs of a corpus by its name; the rest is for `load_multi30k`.
-
-    ValueError for a name that is not one of CORPORA.
-    """
-    if name not in CORPORA:
-        raise ValueError(f"the corpora are {', '.join(CORPORA)}: not {name!r}")
-    if name == "multi30k":
-        return load_multi30k(folder, **options)
-    corpus = toy_corpus()
-    splits = (corpus.train, corpus.validation, corpus.test)
-    return ParallelText(*([(p.source, p.target) for p in split] for split in splits))
-
-
-def learn_texts(recipe: Recipe, text: ParallelText) -> tuple[Text, Text]:
-    """The two sides' vocabularies, learnt from the training split."""
-    sources, targets = zip(*text.train, strict=True)
-    if recipe.subwords:
-        both = (*sources, *targets)
-        joint = SubwordTokenizer.train(both, vocab_size=recipe.subwords)
-        return joint, joint
-    french = Vocabulary.from_texts(targets, space_before="?")
-    return Vocabulary.from_texts(sources), french
-
-
-def build(recipe: Recipe, text: ParallelText) -> Translator:
-    """An untrained translator for a corpus, the same for the same seed."""
-    torch.manual_seed(recipe.training.seed)
-    source_text, target_text = learn_texts(recipe, text)
-    config = TransformerConfig(
-        source_vocab=len(source_text),
-        target_vocab=len(target_text),
-        norm_first=True,
-        share_embeddings=source_text is target_text,
-        **recipe.model,
-    )
-    return Translator(Transformer(config), source_text, target_text)
-
-
-def trained_toy(cache: Path = CACHE) -> Translator:
-    """The toy translator of lesson 10, loaded from `cache`, or trained and kept there.
-
-    Training takes about a minute on two cores. The file's name holds a hash of the
-    recipe and of the code, the corpus's grammar included, so that a changed one is
-    never mistaken for it.
-    """
-    recipe = RECIPES["toy"]
-    path = Path(cache) / f"toy-{fingerprint(recipe)}.safetensors"
-    if path.exists():
-        return Translator.load(path)
-    text = load_text("toy")
-    translator = build(recipe, text)
-    pairs = translator.encode_pairs(text.train)
-    checked = translator.encode_pairs(text.validation)
-    Trainer(translator.model, pairs, checked, recipe.training).fit()
-    translator.save(path)
-    return translator
-
-
-def fingerprint(recipe: Recipe) -> str:
-    """Twelve hex digits that change with the recipe, torch and the code that trains."""
-    folder = Path(__file__).parent
-    paths = sorted([*folder.glob("*.py"), *folder.glob("scale/*.py")])
-    code = [path.read_bytes() for path in paths]
-    parts = [repr(recipe).encode(), torch.__version__.encode(), *code]
-    return hashlib.sha256(b"\0".join(parts)).hexdigest()[:12]
 
 
 def train(arguments: argparse.Namespace) -> None:
@@ -518,7 +294,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -12,7 +12,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from helpers.attention import MultiHeadAttention
-from helpers.checks.breaking import mutant
+from helpers.debugger.breaking import mutant
 from helpers.encoder import Encoder
 from helpers.layers import FeedForward, LayerNorm, Residual
 from helpers.masks import causal_mask, padding_mask

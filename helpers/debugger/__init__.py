@@ -1,0 +1,1 @@
+"""Is it a sound Transformer? Property checks, mutants, sealed models (lesson 15)."""

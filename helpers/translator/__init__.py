@@ -1,0 +1,38 @@
+"""A Transformer that translates: with vocabularies, recipes, a command line.
+
+    python -m helpers.translator train --corpus toy --output runs/toy
+    python -m helpers.translator train --corpus multi30k --source de --target en \\
+        --minutes 10 --output runs/de-en
+    python -m helpers.translator translate --model runs/de-en "Ein Hund läuft."
+    torchrun --nproc-per-node 2 -m helpers.translator train --output runs/toy
+"""
+
+from helpers.translator.model import MODEL_FILE, Text, Translator
+from helpers.translator.recipes import (
+    CACHE,
+    CORPORA,
+    RECIPES,
+    Recipe,
+    build,
+    fingerprint,
+    learn_texts,
+    load_text,
+    trained_toy,
+    with_seed,
+)
+
+__all__ = [
+    "CACHE",
+    "CORPORA",
+    "MODEL_FILE",
+    "RECIPES",
+    "Recipe",
+    "Text",
+    "Translator",
+    "build",
+    "fingerprint",
+    "learn_texts",
+    "load_text",
+    "trained_toy",
+    "with_seed",
+]
