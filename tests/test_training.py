@@ -216,6 +216,14 @@ def test_a_budget_in_minutes_ends_in_time_and_with_a_report():
     assert reports == trainer.reports and reports[-1].step == trainer.step
 
 
+def test_a_minute_has_sixty_seconds():
+    trainer = make_trainer(epochs=None, minutes=2.0)
+    for seconds, share in ((60, 0.5), (119, 119 / 120), (120, 1), (150, 1)):
+        trainer.seconds = seconds
+        assert trainer.progress(10) == pytest.approx(share)
+        assert trainer.finished is (share == 1)
+
+
 def test_seeds_decide_the_order_of_the_batches():
     def order(seed):
         return batch_rows(make_trainer(seed=seed).epoch_batches())
