@@ -52,11 +52,6 @@ class LayerCache:
     self_attention: AttentionCache = field(default_factory=AttentionCache)
     cross_attention: AttentionCache = field(default_factory=AttentionCache)
 
-    def select(self, rows: Tensor) -> None:
-        """Keep the given rows of the batch in both attentions."""
-        self.self_attention.select(rows)
-        self.cross_attention.select(rows)
-
 
 class DecoderCache:
     """A Decoder that goes through its sentences step by step.
@@ -70,6 +65,7 @@ class DecoderCache:
         self, decoder: Decoder, memory: Tensor, memory_mask: Tensor | None = None
     ):
         self.decoder, self.memory_mask = decoder, memory_mask
+        self.sources = torch.arange(len(memory), device=memory.device)  # of the rows
         self.layers = [LayerCache() for _ in decoder.layers]
         for layer, cache in zip(decoder.layers, self.layers, strict=True):
             cache.cross_attention.extend(*layer.cross_attention.project(memory, memory))
@@ -89,9 +85,14 @@ class DecoderCache:
 
     def select(self, rows: Tensor) -> None:
         """Keep the given rows of the batch, in their order; rows may repeat."""
+        before, self.sources = self.sources, self.sources[rows]
+        # A beam search exchanges rows of one source, which have its keys in common.
+        other_sources = not torch.equal(self.sources, before)
         for cache in self.layers:
-            cache.select(rows)
-        if self.memory_mask is not None:
+            cache.self_attention.select(rows)
+            if other_sources:
+                cache.cross_attention.select(rows)
+        if other_sources and self.memory_mask is not None:
             self.memory_mask = self.memory_mask[rows]
 
 

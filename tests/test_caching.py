@@ -45,6 +45,18 @@ def test_select_takes_along_all_that_a_row_consists_of(rows, when):
         assert_close(decoding.step(target[rows, step]), full[:, step], **CLOSE)
 
 
+def test_rows_of_one_source_share_its_keys_until_sources_change_places():
+    model, (source, target) = small_model(), unpadded()
+    decoding = CachedDecoding(model, source)
+    places = torch.tensor([0, 1, 2])
+    for step, rows in enumerate(([0, 0, 1, 1], [1, 0, 3, 2], [2, 2, 0, 1], [0, 3])):
+        decoding.select(torch.tensor(rows))
+        places = places[rows]
+        given = target[places]
+        expected = model(source[places], given)[:, step]
+        assert_close(decoding.step(given[:, step]), expected, **CLOSE)
+
+
 @pytest.mark.parametrize("cut", [1, 2, 4])
 def test_several_positions_at_once_want_a_mask(cut):
     model, (source, target) = small_model(), unpadded()
