@@ -69,10 +69,7 @@ def start_decoding(model: Decodable, source: Tensor) -> Decoding:
         return model.start_decoding(source)
     if CachedDecoding.fits(model):
         return CachedDecoding(model, source)
-    if not isinstance(model, Decodable):
-        wanted = ("encode", "decode", "project", "config")
-        missing = ", ".join(name for name in wanted if not hasattr(model, name))
-        raise TypeError(f"{type(model).__name__} cannot be decoded: no {missing}")
+    check_decodable(model)
     return PrefixDecoding(model, source)
 
 
@@ -228,8 +225,17 @@ def next_token_scores(decoding: Decoding, token: Tensor) -> Tensor:
     return logits.log_softmax(dim=-1)
 
 
+def check_decodable(model: object) -> None:
+    """TypeError if the model lacks something that a Decodable has."""
+    wanted = ("encode", "decode", "project", "config")
+    missing = ", ".join(name for name in wanted if not hasattr(model, name))
+    if missing:
+        raise TypeError(f"{type(model).__name__} cannot be decoded: no {missing}")
+
+
 def check_max_length(model: Decodable, max_length: int) -> None:
     """ValueError unless 1 ≤ max_length ≤ the length of the positional table."""
+    check_decodable(model)
     longest = model.config.max_length
     if not 1 <= max_length <= longest:
         raise ValueError(f"max_length must lie between 1 and {longest}: {max_length}")

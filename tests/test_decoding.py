@@ -350,6 +350,6 @@ def test_nor_is_one_whose_method_was_replaced():
 
 def test_what_cannot_be_decoded_is_named():
     model = nn.Linear(2, 2)
-    model.config = CONFIG
-    with pytest.raises(TypeError, match="Linear cannot be decoded: no encode, decode"):
-        greedy_decode(model, sources(), max_length=3)
+    for decode in (greedy_decode, beam_search):
+        with pytest.raises(TypeError, match=r"Linear cannot be .* no encode, decode,"):
+            decode(model, sources(), max_length=3)
