@@ -186,6 +186,15 @@ def test_the_mean_is_that_of_the_right_steps():
     trainer.model.load_state_dict(trainer.averaged_weights())  # it fits the model
 
 
+def test_keeping_a_mean_changes_no_number_of_the_training():
+    plain = make_trainer()
+    expected = losses(plain.fit())
+    averaging = make_trainer(average_from=0.5, average_every=2)
+    assert losses(averaging.fit()) == expected
+    ours, theirs = averaging.model.state_dict(), plain.model.state_dict()
+    assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
+
+
 def test_without_a_mean_the_last_weights_serve():
     trainer = make_trainer(epochs=1)
     trainer.fit()

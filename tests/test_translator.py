@@ -259,6 +259,16 @@ def test_a_run_cut_short(folder, tmp_path, capsys):
     assert error.startswith("error: ") and "run.pt is damaged or cut short" in error
 
 
+def test_a_run_of_another_version(folder, tmp_path, capsys):
+    assert main(command(folder, tmp_path, "--epochs", 1)) == 0
+    saved = torch.load(tmp_path / RUN_FILE, weights_only=True)
+    del saved["trainer"]["precision"]
+    torch.save(saved, tmp_path / RUN_FILE)
+    assert main(command(folder, tmp_path, "--epochs", 1)) == 2
+    error = capsys.readouterr().err
+    assert "run.pt is of another version: no 'precision'" in error
+
+
 def test_errors_are_one_line(tmp_path, capsys):
     assert main(command(tmp_path / "nowhere", tmp_path, "--epochs", 1)) == 2
     assert main(["translate", "--model", str(tmp_path), "Ein Hund."]) == 2

@@ -1,8 +1,8 @@
 """How a sound Transformer is broken, and what must notice (lesson 15).
 
-`mutant` lists a broken part with the property checks that see it; `helpers.checks.
-mutants` is the list. Seen from outside, as a model that can only be called, a mutant
-has neither steps nor attention maps to be judged by.
+`mutant` lists a broken part with the property checks that see it. The list, MUTANTS, is
+filled by `helpers.debugger.mutants`. Seen from outside, as a model that can only be
+called, a mutant has neither steps nor attention maps to be judged by.
 """
 
 import inspect
