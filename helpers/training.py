@@ -173,7 +173,8 @@ class WeightAverage:
         for name, x in weights.items():
             self.dtypes[name] = x.dtype
             if x.is_floating_point():
-                self.sums[name] = x.double() + self.sums.get(name, 0.0)
+                total = self.sums.get(name, torch.zeros(())).to(x.device)
+                self.sums[name] = x.double() + total
             else:
                 self.sums[name] = x.clone()
         self.count += 1

@@ -14,6 +14,7 @@ from helpers.batching import Batch, bucketed_batches, make_batch, pad
 from helpers.training import (
     Trainer,
     TrainingConfig,
+    WeightAverage,
     average_weights,
     cosine_rate,
     evaluate_loss,
@@ -354,6 +355,14 @@ def test_the_average_is_summed_in_float64_and_leaves_its_states_alone():
     one = average_weights(states[:1])
     one["x"].zero_()
     assert states[0]["x"].tolist() == [16_777_216.0] * 2
+
+
+def test_a_mean_goes_on_where_the_weights_are():
+    """A run that is loaded again brings its sums on the CPU, whatever it trains on."""
+    average = WeightAverage()
+    average.add({"x": torch.ones(2)})
+    average.add({"x": torch.ones(2, device="meta")})
+    assert average.weights()["x"].device.type == "meta"
 
 
 def test_whole_numbers_are_those_of_the_last_state():
