@@ -22,6 +22,7 @@ NOT_SHOWN = {
     "plots": "drawing is not what the lessons teach",
     "checks": "the exercises' checks would give the answers away",
     "runtime": "the machine and its oddities",
+    "provenance": "what stored results were computed with",
     "checkpoints": "files that are never half written",
     "corpus": "lesson 10 shows its sentences, not its grammar",
     "multi30k": "downloading and unpacking",

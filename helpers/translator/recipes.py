@@ -1,7 +1,5 @@
 """What to train on a corpus, and the toy translator that lessons 10 to 12 share."""
 
-import hashlib
-import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -9,6 +7,7 @@ import torch
 
 from helpers.corpus import toy_corpus
 from helpers.multi30k import ParallelText, load_multi30k
+from helpers.provenance import code_hash, modules_used
 from helpers.text import SubwordTokenizer, Vocabulary
 from helpers.training import Trainer, TrainingConfig
 from helpers.transformer import Transformer, TransformerConfig
@@ -142,19 +141,5 @@ def trained_toy(cache: Path = CACHE) -> Translator:
 def fingerprint(recipe: Recipe) -> str:
     """Twelve hex digits that change with the recipe, torch and the code that trains."""
     paths = [Path(__file__), *modules_used("training", "transformer", "text", "corpus")]
-    code = [path.read_bytes() for path in paths]
-    parts = [repr(recipe).encode(), torch.__version__.encode(), *code]
-    return hashlib.sha256(b"\0".join(parts)).hexdigest()[:12]
-
-
-def modules_used(*names: str) -> list[Path]:
-    """The files of these modules of helpers/ and of all that they import from it."""
-    helpers, found, todo = Path(__file__).parents[1], set(), [*names]
-    while todo:
-        place = helpers / todo.pop().replace(".", "/")
-        path = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
-        if path not in found:
-            found.add(path)
-            imports = r"^from helpers\.([\w.]+) import"
-            todo += re.findall(imports, path.read_text("utf-8"), re.MULTILINE)
-    return sorted(found)
+    code = [path.read_text("utf-8") for path in paths]
+    return code_hash(code, repr(recipe), torch.__version__)
