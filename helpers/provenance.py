@@ -9,6 +9,7 @@ import hashlib
 import io
 import tokenize
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 HELPERS = Path(__file__).parent
@@ -27,6 +28,7 @@ def code_hash(texts: Iterable[str], *also: str) -> str:
     return digest.hexdigest()[:12]
 
 
+@cache
 def bare_code(text: str) -> str:
     """The lines of Python that compute something: what `code_hash` hashes.
 

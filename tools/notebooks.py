@@ -6,10 +6,10 @@
                                      helpers/ into the cells that show them
 
 Without paths: all lessons and solutions. What `run` stores depends on the notebook
-and the code alone, so a second run changes nothing; numbers printed after "≈" keep
-their stored digits while the rest of their output is the same and no module of helpers/
-is younger than the notebook (--fresh, --long: new digits in any case). Lesson 13 stores
-a run of many minutes: it is repeated with --long only, on real data and all that the
+and the code alone, so a second run changes nothing: numbers printed after "≈" and
+pictures stay as they are stored while the code that computes them is the same, which
+tools/computed_with.py tells (--fresh, --long: new ones in any case). Lesson 13 stores a
+run of many minutes: it is repeated with --long only, on real data and all that the
 machine has; else its minute's version is held against what is stored.
 """
 
@@ -29,7 +29,7 @@ from pathlib import Path
 import nbformat
 from PIL import Image
 
-from tools import laws, one_text
+from tools import computed_with, laws, one_text
 from tools.reproducible import ROOT, make_reproducible
 
 NOTEBOOKS = ROOT / "notebooks"
@@ -273,17 +273,13 @@ def sanitised(text):
     return text
 
 
-def keep_digits(notebook, stored):
-    """Put the stored digits after "≈" back where nothing else of the text changed."""
-    before = {cell.id: cell for cell in stored.cells if cell.cell_type == "code"}
-    for cell in notebook.cells:
-        old = before.get(cell.id)
-        if cell.cell_type != "code" or old is None or old.source != cell.source:
-            continue
-        for output, was in zip(cell.outputs, old.outputs, strict=False):
-            new_text, old_text = laws.text_of(output), laws.text_of(was)
-            if new_text != old_text and sanitised(new_text) == sanitised(old_text):
-                laws.set_text(output, old_text)
+def keep_outputs(notebook, stored, same):
+    """Put stored outputs back: of the cells `same`, where the text is as compared."""
+    before = {cell.id: cell for cell in laws.code_cells(stored)}
+    for cell in laws.code_cells(notebook):
+        old = before.get(cell.id) if cell.id in same else None
+        if old and _as_compared(old) == _as_compared(cell):
+            cell.outputs = old.outputs
 
 
 def keep_long_run(notebook, stored):
@@ -296,7 +292,8 @@ def keep_long_run(notebook, stored):
     for cell in notebook.cells:
         if cell.cell_type == "code":
             old = long_runs.get(cell.id)
-            if old is None or _as_compared(old) != _as_compared(cell):
+            same = old is not None and old.source == cell.source
+            if not same or _as_compared(old) != _as_compared(cell):
                 differ.append(cell.id)
             else:
                 cell.outputs = old.outputs
@@ -308,17 +305,7 @@ def keep_long_run(notebook, stored):
 
 
 def _as_compared(cell):
-    outputs = [(o.output_type, sanitised(laws.text_of(o))) for o in cell.outputs]
-    return cell.source, outputs
-
-
-def is_stale(path, folder=one_text.HELPERS):
-    """Whether a module that the notebook may have computed with is younger than it.
-
-    As `make` would ask; drawing and the exercises' checks change no number.
-    """
-    stored = path.stat().st_mtime
-    return any(p.stat().st_mtime > stored for p in folder.glob("*.py"))
+    return [(o.output_type, sanitised(laws.text_of(o))) for o in cell.outputs]
 
 
 def run(path, *, fresh=False, long=False):
@@ -341,16 +328,17 @@ def run(path, *, fresh=False, long=False):
     notebook = normalise(notebook, gpu=path.name.startswith("13"))
     if faults := [*laws.output_faults(notebook)]:
         raise NotebookError("\n".join(faults))
+    now = computed_with.hashes(notebook)
     if path.name in LONG_RUNS and path.parent.name != "solutions" and not long:
         keep_long_run(notebook, stored)
-    elif not (fresh or long or is_stale(path)):
-        keep_digits(notebook, stored)
+    elif not (fresh or long):
+        noted = computed_with.stored_hashes(path).items()
+        keep_outputs(notebook, stored, dict(now.items() & noted))
     for name, (lesson, cell_id) in PICTURES.items():
         if path.name == lesson and path.parent.name != "solutions":
             path.with_name(name).write_bytes(picture(notebook, cell_id))
-    changed = write(notebook, path)
-    path.touch()  # as young as its outputs, even where they came out the same
-    return changed
+    computed_with.store(path, now)
+    return write(notebook, path)
 
 
 def picture(notebook, cell_id):
