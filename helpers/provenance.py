@@ -55,7 +55,12 @@ def modules_used(*names: str) -> list[Path]:
     """
     if unknown := [name for name in names if _file_of(name) is None]:
         raise ValueError(f"helpers/ has no module {', '.join(unknown)}")
-    found, todo = set(), {_file_of(name) for name in names}
+    return with_imports(_file_of(name) for name in names)
+
+
+def with_imports(paths: Iterable[Path]) -> list[Path]:
+    """These files, and those of helpers/ that they import, and so on."""
+    found, todo = set(), {*paths}
     while todo:
         path = todo.pop()
         found.add(path)
