@@ -2,8 +2,6 @@
 
     make bench                   two tables and a picture, within ten minutes on two
                                  cores: benchmarks/speed.txt, growth.txt, growth.png
-    make bench ARGS=toy          train the toy translator with three seeds and score it
-    make bench ARGS=readings     train the readings of lesson 16 and score them
     make bench ARGS=course       run every lesson once and list what each takes
 
 Multi30k's rows want its folder, by --data or COURSE_DATA; without it they take the toy
@@ -13,7 +11,7 @@ corpus. With --data, a model is trained for --minutes first, unless --model name
 import argparse
 from collections.abc import Sequence
 
-from benchmarks import course, growth, readings, speed, toy
+from benchmarks import course, growth, speed
 from helpers.scale.precision import PRECISIONS
 
 
@@ -23,7 +21,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    names = ("all", "speed", "growth", "toy", "readings", "course")
+    names = ("all", "speed", "growth", "course")
     parser.add_argument("name", nargs="?", choices=names, default="all")
     parser.add_argument("--data", help="Multi30k's folder (or set COURSE_DATA)")
     parser.add_argument("--model", help="folder that helpers.translator train wrote")
@@ -46,9 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         speed.main(chosen)
     if chosen.name in ("all", "growth"):
         growth.main()
-    others = {"toy": toy, "readings": readings, "course": course}
-    if chosen.name in others:
-        others[chosen.name].main()
+    if chosen.name == "course":
+        course.main()
 
 
 if __name__ == "__main__":

@@ -12,7 +12,8 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-HELPERS = Path(__file__).parent
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("helpers", "studies")
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -53,23 +54,23 @@ def modules_used(*names: str) -> list[Path]:
 
     names: for example "training" or "corpus.words". ValueError if there is none such.
     """
-    if unknown := [name for name in names if _file_of(name) is None]:
+    if unknown := [name for name in names if _file_of(f"helpers.{name}") is None]:
         raise ValueError(f"helpers/ has no module {', '.join(unknown)}")
-    return with_imports(_file_of(name) for name in names)
+    return with_imports(_file_of(f"helpers.{name}") for name in names)
 
 
 def with_imports(paths: Iterable[Path]) -> list[Path]:
-    """These files, and those of helpers/ that they import, and so on."""
+    """These files, and those of the course that they import, and so on."""
     found, todo = set(), {*paths}
     while todo:
         path = todo.pop()
         found.add(path)
-        todo |= imported_from_helpers(path.read_text("utf-8")) - found
+        todo |= imported(path.read_text("utf-8")) - found
     return sorted(found)
 
 
-def imported_from_helpers(text: str) -> set[Path]:
-    """The files of helpers/ that a text of Python imports, at its top or later."""
+def imported(text: str) -> set[Path]:
+    """The course's files that a text of Python imports, at its top or later."""
     names = set()
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
@@ -77,13 +78,13 @@ def imported_from_helpers(text: str) -> set[Path]:
         elif isinstance(node, ast.ImportFrom):
             # `from helpers import text` names a module, `from helpers import EOS` none.
             names |= {node.module, *(f"{node.module}.{a.name}" for a in node.names)}
-    ours = {name for name in names if f"{name}.".startswith("helpers.")}
-    files = {_file_of(name.removeprefix("helpers").lstrip(".")) for name in ours}
-    return files - {None}
+    return {_file_of(name) for name in names} - {None}
 
 
 def _file_of(module: str) -> Path | None:
-    """The file of a module of helpers/, "" for the package itself, or None."""
-    place = HELPERS / module.replace(".", "/")
+    """The file of a module of the course, "helpers.text" for example, or None."""
+    if module.partition(".")[0] not in PACKAGES:
+        return None
+    place = ROOT / module.replace(".", "/")
     path = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
     return path if path.is_file() else None

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from nbformat import v4
 
-from helpers.provenance import HELPERS
 from tools import computed_with
+from tools.reproducible import ROOT
 
 PICTURE = v4.new_output("display_data", {"image/png": "", "text/plain": "<Figure>"})
 DIGITS = v4.new_output("stream", name="stdout", text="≈ 0.5\n")
@@ -44,7 +44,7 @@ def test_a_cell_depends_on_its_code_and_on_all_above():
 def test_and_on_the_modules_it_computes_with(
     imported, changed, output, differs, monkeypatch
 ):
-    before, file = hashes(imported, output=output), HELPERS / f"{changed}.py"
+    before, file = hashes(imported, output=output), ROOT / "helpers" / f"{changed}.py"
     read, more = Path.read_text, {file: "x = 1\n"}
 
     def edited(path, *args, **options):

@@ -3,9 +3,9 @@
 import pytest
 
 from helpers.provenance import (
-    HELPERS,
+    ROOT,
     code_hash,
-    imported_from_helpers,
+    imported,
     modules_used,
 )
 
@@ -48,7 +48,9 @@ def test_the_hash_changes_with_what_else_is_named_and_with_the_order():
 
 
 def names(paths):
-    return {path.relative_to(HELPERS).with_suffix("").as_posix() for path in paths}
+    return {
+        path.relative_to(ROOT / "helpers").with_suffix("").as_posix() for path in paths
+    }
 
 
 def test_imports_are_followed_into_packages_and_no_further_than_they_lead():
@@ -68,7 +70,7 @@ def late():
     import helpers.plots
     from helpers.corpus.words import NOUNS
 """
-    found = names(imported_from_helpers(text))
+    found = names(imported(text))
     assert found == {"__init__", "text", "plots/__init__", "corpus/words"}
 
 

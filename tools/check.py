@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from helpers.provenance import HELPERS, imported_from_helpers, with_imports
+from helpers.provenance import imported, with_imports
 from tools import laws, notebooks
 from tools.reproducible import ROOT
 
@@ -49,8 +49,10 @@ def used_by(number: str) -> set[Path]:
         if path.suffix == ".ipynb"
         for cell in laws.code_cells(notebooks.read(path))
     ]
-    used = {path for cell in cells for path in imported_from_helpers(cell)}
-    checks = HELPERS / "checks" / f"lesson{number}.py"  # loaded when they are used
+    used = {path for cell in cells for path in imported(cell)}
+    checks = (
+        ROOT / "helpers" / "checks" / f"lesson{number}.py"
+    )  # loaded when they are used
     return {*own, *with_imports(used | ({checks} if checks.exists() else set()))}
 
 

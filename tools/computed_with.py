@@ -12,7 +12,7 @@ from pathlib import Path
 
 from nbformat import NotebookNode
 
-from helpers.provenance import HELPERS, code_hash, imported_from_helpers, with_imports
+from helpers.provenance import code_hash, imported, with_imports
 from tools import laws
 
 NAME = "computed_with.json"
@@ -39,8 +39,8 @@ def hashes(notebook: NotebookNode) -> dict[str, str]:
 
 def _hash(cells: list[str], drawn: bool) -> str:
     skipped = {"checks"} if drawn else {"checks", "plots"}
-    used = {path for text in cells for path in imported_from_helpers(text)}
-    used = {p for p in used if p.relative_to(HELPERS).parts[0] not in skipped}
+    used = {path for text in cells for path in imported(text)}
+    used = {path for path in used if path.parent.name not in skipped}
     modules = [path.read_text("utf-8") for path in with_imports(used)]
     packages = COMPUTING + (DRAWING if drawn else ())
     return code_hash([*cells, *modules], *map(version, packages))

@@ -23,6 +23,7 @@ NOT_SHOWN = {
     "checks": "the exercises' checks would give the answers away",
     "runtime": "the machine and its oddities",
     "provenance": "what stored results were computed with",
+    "studies": "reading a table",
     "checkpoints": "files that are never half written",
     "corpus": "lesson 10 shows its sentences, not its grammar",
     "multi30k": "downloading and unpacking",
