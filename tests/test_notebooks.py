@@ -81,6 +81,7 @@ def test_lesson_follows_the_contract(path):
             *laws.number_of_exercises_faults(notebook, number),
             *laws.exercise_faults(notebook, number, solved=False),
             *laws.length_faults(notebook),
+            *laws.minutes_faults(notebook),
         ]
     )
 
@@ -157,7 +158,8 @@ OPENING = """\
 - what is compared
 - what is found
 
-**What you'll need.** [Nothing](#Numbers) before it; 5 minutes; any computer."""
+**What you'll need.** [Nothing](#Numbers) before it.
+About 15 minutes, 12 of them for the exercises."""
 
 CLOSING = """\
 ## What you learned
@@ -207,7 +209,7 @@ def lesson():
     ]
     for number in (1, 2):
         cells += [
-            markdown(f"### Exercise 98.{number} · Do it (easy, 5 minutes)"),
+            markdown(f"### Exercise 98.{number} · Do it (easy, 6 minutes)"),
             code("answer = None", tag="exercise"),
             code('print("○ not yet")', printed("○ not yet\n"), tag="check"),
         ]
@@ -230,6 +232,7 @@ def faults_of(notebook, path=None):
         *laws.number_of_exercises_faults(notebook, "98"),
         *laws.exercise_faults(notebook, "98", solved=False),
         *laws.length_faults(notebook),
+        *laws.minutes_faults(notebook),
     ]
 
 
@@ -330,14 +333,15 @@ BREACHES = {
     "title": (rewrite("# 98 ·", "# Lesson 98:"), "starts '# 98 · Verb phrase'"),
     "no aim": (rewrite("**What you'll do.**", ""), "in this order"),
     "two bullets": (rewrite("- what is found\n", ""), "2 bullets"),
-    "no minutes": (rewrite("5 minutes", "time"), "how many minutes"),
+    "no minutes": (rewrite("15 minutes", "time"), "how many minutes"),
+    "other minutes": (rewrite("About 15", "About 10"), "says: About 15 minutes, 12"),
     "closing out of order": (rewrite("## On your own", "## Play"), "last headings"),
     "unanswered bullet": (rewrite("- a third\n", ""), "2 bullets, the opening 3"),
     "no import": (rewrite("from helpers", "in helpers"), "shows the import"),
     "nothing to try": (rewrite("Break another law.", ""), "is empty"),
     "no reading": (rewrite("[arXiv](https://arxiv.org", "(arxiv.org"), "0 links"),
     "one exercise": (rewrite("### Exercise 98.2", "### More 98.2"), "1 exercises"),
-    "wrong level": (rewrite("(easy, 5", "(simple, 5"), "not of the form"),
+    "wrong level": (rewrite("(easy, 6", "(simple, 6"), "not of the form"),
     "wrong number": (rewrite("Exercise 98.2", "Exercise 98.3"), "98.2 · Title"),
     "no stub": (drop("answer"), "a cell tagged exercise"),
     "no check": (drop("○"), "a cell tagged exercise"),

@@ -347,6 +347,71 @@ def length_faults(notebook):
         yield f"the median code cell has {statistics.median(lengths):g} lines, not ≤ 10"
 
 
+def core(notebook):
+    """The lesson as far as its heading "Going deeper" of level 2; all of it without."""
+    cells = []
+    for cell in notebook.cells:
+        cells.append(cell)
+        if cell.cell_type == "markdown" and "Going deeper" in headings(cell.source, 2):
+            before, _, _ = cell.source.partition("## Going deeper")
+            cells[-1] = type(cell)(cell, source=before)
+            break
+    return type(notebook)(notebook, cells=cells)
+
+
+def count_words(notebook):
+    """The words of its prose; code, signs and where links lead are none."""
+    cells = [cell for cell in notebook.cells if cell.cell_type == "markdown"]
+    prose = "\n".join(without_code(cell.source) for cell in cells)
+    prose = re.sub(r"\]\([^)]*\)", "]", prose)
+    return sum(bool(re.search(r"\w", word)) for word in prose.split())
+
+
+def count_lines(notebook):
+    """The lines of code to read: without the set-up cell, stubs, checks, empty ones."""
+    return sum(
+        bool(line.strip())
+        for cell in code_cells(notebook)
+        if not any(has_tag(cell, tag) for tag in ("setup", "exercise", "check"))
+        for line in cell.source.splitlines()
+    )
+
+
+def count_figures(notebook):
+    """The pictures that are stored in it."""
+    return sum(
+        "image/png" in output.get("data", {})
+        for cell in code_cells(notebook)
+        for output in cell.outputs
+    )
+
+
+def exercise_minutes(notebook):
+    """The sum of the minutes in the headings of the exercises."""
+    titles = "\n".join(title for title, *_ in exercises(notebook))
+    return sum(int(n) for n in re.findall(r", (\d+) minutes\)$", titles, re.MULTILINE))
+
+
+def minutes(notebook):
+    """Minutes that the core of a lesson takes, its exercises included, rounded to 5.
+
+    Words / 150 + lines of code / 10 + one a figure + the exercises' own, which hold
+    their stubs and checks.
+    """
+    part = core(notebook)
+    reading = count_words(part) / 150 + count_lines(part) / 10 + count_figures(part)
+    return 5 * round((reading + exercise_minutes(part)) / 5)
+
+
+def minutes_faults(notebook):
+    """The opening says the minutes as they are computed."""
+    says = f"About {minutes(notebook)} minutes"
+    if within := exercise_minutes(core(notebook)):
+        says += f", {within} of them for the exercises"
+    if says not in " ".join(notebook.cells[0].source.partition(OPENING[2])[2].split()):
+        yield f"{OPENING[2]} says: {says}"
+
+
 def solution_faults(notebook, lesson, name):
     """A solutions notebook links to its lesson and has the same exercises."""
     if f"(../{name})" not in notebook.cells[0].source:
