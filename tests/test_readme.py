@@ -1,12 +1,28 @@
 """README says what the repository does."""
 
+import csv
 import re
+from collections import defaultdict
 
-from tools import notebooks
+import pytest
+import torch
+from nbformat import v4
+
+from helpers import checks
+from helpers.debugger import properties
+from helpers.transformer import Transformer, TransformerConfig
+from tools import laws, notebooks
 from tools.reproducible import ROOT
 
 README = (ROOT / "README.md").read_text("utf-8")
-TITLE = re.compile(r"^# (\d\d) · ", re.MULTILINE)
+TEXT = " ".join(README.split())  # without line breaks
+LESSONS = {path.name[:2]: path for path in sorted(notebooks.NOTEBOOKS.glob("*.ipynb"))}
+STUDY = ROOT / "studies" / "toy_translator.csv"
+
+
+def python_blocks():
+    """The blocks of Python in README, in order."""
+    return re.findall(r"^```python\n(.*?)^```$", README, re.M | re.S)
 
 
 def test_the_pictures_are_those_that_the_lessons_stored():
@@ -19,42 +35,120 @@ def test_the_pictures_are_those_that_the_lessons_stored():
         assert f"notebooks/{name}" in README
 
 
-def test_the_lesson_table_links_every_written_lesson():
-    rows = dict(re.findall(r"^\| (\d\d) \| (.*)$", README, re.MULTILINE))
-    assert list(rows) == [f"{number:02}" for number in range(18)]
-    written = {path.name[:2]: path for path in notebooks.NOTEBOOKS.glob("[0-9]*.ipynb")}
-    for number, row in rows.items():
-        if number in written:
-            assert f"](notebooks/{written[number].name})" in row and "minutes" in row
-        else:
-            assert "planned" in row and "](" not in row
+# -- lessons and minutes ---------------------------------------------------------------
 
 
-def test_the_measured_table_is_the_one_that_make_bench_stored():
+def times(numbers):
+    """(minutes, minutes without the exercises) of these lessons, "1,234" for 1234."""
+    read = [notebooks.read(LESSONS[number]) for number in numbers]
+    total = sum(laws.minutes(lesson) for lesson in read)
+    within = sum(laws.exercise_minutes(laws.core(lesson)) for lesson in read)
+    return f"{total:,}", f"{total - within:,}"
+
+
+def test_the_table_links_every_lesson_and_says_its_minutes():
+    row = r"^\| (\d\d) \| \[.+?\]\(notebooks/(\S+)\) \| .+ \| (\d+) \|$"
+    rows = re.findall(row, README, re.MULTILINE)
+    assert rows == [
+        (number, path.name, times([number])[0]) for number, path in LESSONS.items()
+    ]
+
+
+def test_the_total_and_the_routes_are_sums_of_the_lessons():
+    total, _ = times(LESSONS)
+    hours = round(int(total.replace(",", "")) / 60)
+    assert f"Together that is {total} minutes, about {hours} hours" in TEXT
+    row = r"^\| .+ \| (\d\d(?:(?:, | to )\d\d)+) \| (\S+) \| (\S+) \|$"
+    routes = re.findall(row, README, re.MULTILINE)
+    assert len(routes) == 3
+    for lessons, *said in routes:
+        chosen = re.findall(r"\d\d", lessons)
+        if "to" in lessons:
+            chosen = [n for n in LESSONS if chosen[0] <= n <= chosen[1]]
+        assert tuple(said) == times(chosen), lessons
+
+
+def test_minutes_count_the_core_its_figures_and_its_exercises():
+    markdown, code = v4.new_markdown_cell, v4.new_code_cell
+    picture = v4.new_output("display_data", {"image/png": "", "text/plain": "x"})
+    cells = [
+        markdown("word [link](target) `code` - " * 600 + "\n```\nmore code\n```"),  # 8
+        code("x = 1\n\n" * 20, outputs=[picture] * 4),  # 2 + 4
+        markdown("### Exercise 98.1 · Title (hard, 20 minutes)"),  # 20
+        code("answer\n" * 90, metadata={"tags": ["exercise"]}),
+        markdown("word " * 150 + "\n\n## Going deeper\n" + "word " * 1_500),  # 1
+        code("x = 1\n" * 50),
+        markdown("### Exercise 98.2 · Title (hard, 60 minutes)"),
+    ]
+    assert laws.minutes(v4.new_notebook(cells=cells)) == 35
+    cells[4].source = cells[4].source.replace("Going deeper", "Going on")
+    assert laws.minutes(v4.new_notebook(cells=cells)) == 35 + 10 + 5 + 60
+
+
+# -- what is quoted can be run ---------------------------------------------------------
+
+
+def test_the_quoted_answer_of_a_check_is_what_it_says(capsys):
+    wrong, _ = python_blocks()
+    scope = {}
+    exec(wrong, scope)
+    checks.lesson02.scaled_attention(scope["my_attention"])
+    quoted = " ".join(re.findall("^> (.+)$", README, re.MULTILINE))
+    assert capsys.readouterr().out.strip() == quoted
+
+
+def test_the_debugger_takes_a_model_as_readme_says(capsys):
+    _, use = python_blocks()
+    sizes = {"d_model": 16, "n_heads": 2, "d_ff": 32, "n_layers": 1}
+    torch.manual_seed(0)
+    config = TransformerConfig(230, 347, share_embeddings=False, **sizes)
+    exec(use, {"my_model": Transformer(config)})
+    said = capsys.readouterr().out
+    assert len(re.findall("^[✓✗○] ", said, re.MULTILINE)) == len(properties.CHECKS)
+    assert len(properties.CHECKS) == 14 and "Fourteen checks" in README
+
+
+# -- figures ---------------------------------------------------------------------------
+
+
+def says_shares(shares):
+    """Whether README says how many seeds there are, and the range of each split."""
+    new, combined = (
+        f"{100 * min(shares[split]):.1f} % to {100 * max(shares[split]):.1f} %"
+        for split in ("test", "compositional")
+    )
+    return (
+        f"Over {len(shares['test'])} seeds it gets {new} of new sentences exactly "
+        f"right, and {combined} of sentences with new combinations of words." in TEXT
+    )
+
+
+@pytest.mark.skipif(not STUDY.exists(), reason="the study's table is not there yet")
+def test_the_toy_translator_reaches_what_its_study_stored():
+    shares = defaultdict(list)
+    with STUDY.open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(line for line in file if not line.startswith("#")):
+            shares[row["split"]].append(float(row["exact_match"]))
+    assert says_shares(shares)
+
+
+def test_the_toy_translator_reaches_what_the_benchmark_stored():
     stored = (ROOT / "benchmarks" / "toy_translator.txt").read_text("utf-8")
-    assert stored.strip() in README
+    rows = re.findall(r"^ +\d+ +\S+ s +(\S+) % +(\S+) %$", stored, re.MULTILINE)
+    new, combined = (
+        [float(x) / 100 for x in column] for column in zip(*rows, strict=True)
+    )
+    assert says_shares({"test": new, "compositional": combined})
 
 
 def test_the_scores_on_real_data_are_those_that_lesson_13_stored():
-    lesson = notebooks.read(notebooks.NOTEBOOKS / "13_real_data.ipynb")
-    (cell,) = (cell for cell in lesson.cells if cell.id == "signatures")
-    assert "".join(output.text for output in cell.outputs).strip() in README
-    ran = "".join(
-        o.text for c in lesson.cells for o in c.get("outputs", []) if "text" in o
+    lesson = notebooks.read(LESSONS["13"])
+    said = "\n".join(laws.stored_text(cell) for cell in laws.code_cells(lesson))
+    score = r"^{} +≈ (\S+)  (\S+)$"
+    (beam, signature), (greedy, _) = (
+        re.search(score.format(way), said, re.MULTILINE).groups()
+        for way in ("beam of 5, as it is", "greedy, as it is")
     )
-    assert "this machine: CPU, 2 threads, fp32, 10.0 minutes" in ran
-
-
-def test_the_ratios_are_those_that_make_bench_stored():
-    stored = (ROOT / "benchmarks" / "speed.txt").read_text("utf-8").splitlines()
-    rows = re.findall(r"^\| (.+) \| (.+) \| (\d+\.\d\d) \|$", README, re.MULTILINE)
-    assert len(rows) >= 8
-    for work, beside, ratio in rows:
-        (line,) = (x for x in stored if x.startswith(f"{work:33} {beside:27} "))
-        assert f" {ratio}  " in line, line
-
-
-def test_the_course_takes_what_make_bench_stored():
-    stored = (ROOT / "benchmarks" / "course.txt").read_text("utf-8")
-    (seconds,) = re.findall(r"^all, 2 at a time +(\S+) s", stored, re.MULTILINE)
-    assert f"that took {float(seconds):.0f} s on these two" in README
+    assert f"reach {beam} BLEU with a beam of 5, and {greedy} with greedy" in TEXT
+    assert f"(`{signature}`)" in TEXT
+    assert "this machine: CPU, 2 threads, fp32, 10.0 minutes" in said
