@@ -333,7 +333,6 @@ BREACHES = {
     "title": (rewrite("# 98 ·", "# Lesson 98:"), "starts '# 98 · Verb phrase'"),
     "no aim": (rewrite("**What you'll do.**", ""), "in this order"),
     "two bullets": (rewrite("- what is found\n", ""), "2 bullets"),
-    "no minutes": (rewrite("15 minutes", "time"), "how many minutes"),
     "other minutes": (rewrite("About 15", "About 10"), "says: About 15 minutes, 12"),
     "closing out of order": (rewrite("## On your own", "## Play"), "last headings"),
     "unanswered bullet": (rewrite("- a third\n", ""), "2 bullets, the opening 3"),

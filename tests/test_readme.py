@@ -11,7 +11,7 @@ from nbformat import v4
 from helpers import checks
 from helpers.debugger import properties
 from helpers.transformer import Transformer, TransformerConfig
-from tools import laws, notebooks
+from tools import laws, minutes, notebooks
 from tools.reproducible import ROOT
 
 README = (ROOT / "README.md").read_text("utf-8")
@@ -38,34 +38,24 @@ def test_the_pictures_are_those_that_the_lessons_stored():
 # -- lessons and minutes ---------------------------------------------------------------
 
 
-def times(numbers):
-    """(minutes, minutes without the exercises) of these lessons, "1,234" for 1234."""
-    read = [notebooks.read(LESSONS[number]) for number in numbers]
-    total = sum(laws.minutes(lesson) for lesson in read)
-    within = sum(laws.exercise_minutes(laws.core(lesson)) for lesson in read)
-    return f"{total:,}", f"{total - within:,}"
+def test_the_table_links_every_lesson():
+    rows = re.findall(r"^\| (\d\d) \| \[.+?\]\(notebooks/(\S+)\)", README, re.MULTILINE)
+    assert rows == [(number, path.name) for number, path in LESSONS.items()]
 
 
-def test_the_table_links_every_lesson_and_says_its_minutes():
-    row = r"^\| (\d\d) \| \[.+?\]\(notebooks/(\S+)\) \| .+ \| (\d+) \|$"
-    rows = re.findall(row, README, re.MULTILINE)
-    assert rows == [
-        (number, path.name, times([number])[0]) for number, path in LESSONS.items()
-    ]
+def test_minutes_are_said_as_they_are_computed():
+    known = minutes.lessons()
+    assert minutes.renew_readme(README, known) == README
+    first = notebooks.read(LESSONS["00"])
+    minutes.renew_lesson(first, known)
+    assert first == known["00"]
 
 
-def test_the_total_and_the_routes_are_sums_of_the_lessons():
-    total, _ = times(LESSONS)
-    hours = round(int(total.replace(",", "")) / 60)
-    assert f"Together that is {total} minutes, about {hours} hours" in TEXT
-    row = r"^\| .+ \| (\d\d(?:(?:, | to )\d\d)+) \| (\S+) \| (\S+) \|$"
-    routes = re.findall(row, README, re.MULTILINE)
-    assert len(routes) == 3
-    for lessons, *said in routes:
-        chosen = re.findall(r"\d\d", lessons)
-        if "to" in lessons:
-            chosen = [n for n in LESSONS if chosen[0] <= n <= chosen[1]]
-        assert tuple(said) == times(chosen), lessons
+def test_minutes_that_are_out_of_date_are_renewed():
+    known = minutes.lessons()
+    wrong = re.sub(r"\d+ \|$|[\d,]+ minutes,", lambda m: "7" + m[0], README, flags=re.M)
+    assert len(set(wrong.split()) - set(README.split())) > 10
+    assert minutes.renew_readme(wrong, known) == README
 
 
 def test_minutes_count_the_core_its_figures_and_its_exercises():
