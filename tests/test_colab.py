@@ -80,7 +80,8 @@ def test_an_environment_is_made_once_and_renewed_for_every_lesson(tmp_path):
 
 def test_a_set_up_cell_installs_what_is_missing_and_nothing_else():
     before = {"numpy": "2.1.3", "torch": "2.11.0", "tqdm": "4.67.3"}
-    after = before | {"sacrebleu": "2.6.0", "d2l": "0.17.0", "portalocker": "3"}
+    fetched = {"pooch": "1.9.0", "sacrebleu": "2.6.0", "d2l": "0.17.0"}
+    after = before | fetched | {"portalocker": "3"}
     assert not [*colab.set_up_faults(before, after)]
     broken = {**after, "numpy": "2.4.6", "jupyter": "1.1.1"}
     del broken["torch"], broken["d2l"]

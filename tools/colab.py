@@ -55,7 +55,7 @@ COLAB = (
 # Colab's torch. pip's has the libraries for GPUs with it, some gigabytes, so without
 # --colab-torch it is the torch that requirements.txt pins, in any build at hand.
 COLAB_TORCH = ("torch==2.11.0", "torchvision==0.26.0")
-FETCHED = {"sacrebleu", "d2l"}  # what the set-up cell has to install itself
+FETCHED = {"pooch", "sacrebleu", "d2l"}  # what the set-up cell has to install itself
 # What sacrebleu needs: it may come along.
 COMPANIONS = {"colorama", "lxml", "portalocker", "regex", "tabulate"}
 

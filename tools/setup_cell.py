@@ -16,7 +16,8 @@ elif "google.colab" in sys.modules:
     if str(course) not in sys.path:
         sys.path.insert(0, str(course))
     pins = (course / "requirements.txt").read_text().split()
-    for name, *options in [["sacrebleu"], ["tokenizers"], ["d2l", "--no-deps"]]:
+    needed = [["pooch"], ["sacrebleu"], ["tokenizers"], ["d2l", "--no-deps"]]
+    for name, *options in needed:
         if not find_spec(name):
             pin = next(pin for pin in pins if pin.startswith(name + "=="))
             install = [sys.executable, "-m", "pip", "install", "-q", pin, *options]
