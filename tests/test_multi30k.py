@@ -45,6 +45,11 @@ def test_the_folder_may_come_from_the_environment(folder, monkeypatch):
     assert len(load_multi30k().train) == 5
 
 
+def test_the_two_languages_must_differ(folder):
+    with pytest.raises(DataError, match="both 'en': give two languages"):
+        load_multi30k(folder, source="en")
+
+
 def test_a_folder_that_does_not_exist(tmp_path):
     with pytest.raises(DataError, match="nowhere does not exist"):
         load_multi30k(tmp_path / "nowhere")
