@@ -33,6 +33,11 @@ FLAGS = (
 )
 # What is asked of the page; the explorer is the one output with a slider.
 EXPLORER = "document.querySelector('.jp-OutputArea-child:has(.noUi-handle)')"
+# The notebook's own indicator; it says "idle" before there is a kernel, too.
+IDLE = """
+    return !!document.querySelector('.jp-Notebook-ExecutionIndicator[data-status=idle]')
+        && document.querySelector('.jp-KernelName').textContent != 'No Kernel';
+"""
 BUSY = (
     "return [...document.querySelectorAll('.jp-InputPrompt')]"
     ".filter(prompt => prompt.textContent.includes('*')).length"
@@ -136,10 +141,7 @@ def test_the_slider_changes_the_picture(tmp_path):
         driver.get(f"{address}/lab/tree/{LESSON}?reset&token={TOKEN}")
         ready = "return !!document.querySelector('.jp-NotebookPanel .jp-InputPrompt')"
         wait(lambda: ask(ready), 60, "the notebook")
-        # the status bar says "No Kernel | Initializing" before "Python 3 … | Idle"
-        bar = "document.querySelector('#jp-main-statusbar')"
-        idle = f"return {bar}.textContent.includes('| Idle')"
-        wait(lambda: ask(idle), 60, "the kernel")
+        wait(lambda: ask(IDLE), 60, "the kernel")
         driver.save_screenshot(str(tmp_path / "opened.png"))
 
         choose(driver, "Run", "Run All Cells")
