@@ -53,8 +53,7 @@ from benchmarks.workload import (
 from helpers import EOS, PAD
 from helpers.attention import record_attention
 from helpers.batching import Batch, bucketed_batches, make_batch, pad
-from helpers.decoding import beam_search, greedy_decode, inference
-from helpers.evaluation import until_end
+from helpers.decoding import beam_search, greedy_decode, inference, until_end
 from helpers.runtime import QuickDropout, best_device
 from helpers.training import evaluate_loss, token_loss
 from helpers.transformer import Transformer

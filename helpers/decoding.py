@@ -1,7 +1,7 @@
 """From a trained model to a translation: greedy, sampling, beam search (lesson 11)."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol, runtime_checkable
 
@@ -9,7 +9,9 @@ import torch
 from torch import Tensor
 
 from helpers import BOS, EOS, PAD
+from helpers.batching import pad
 from helpers.caching import CachedDecoding
+from helpers.transformer import Transformer
 
 
 @runtime_checkable
@@ -208,6 +210,41 @@ def beam_search(
         ranked = totals / penalty(lengths, length_penalty).view(batch, -1)
         tokens = tokens[first_rows[:, 0] + ranked.argmax(dim=1), 1:]
     return tokens[:, : int((tokens != PAD).sum(1).max())]
+
+
+def translate_ids(
+    model: Transformer,
+    sources: Sequence[Sequence[int]],
+    *,
+    decode: Callable[..., Tensor] = greedy_decode,
+    sentences_per_batch: int = 100,
+    max_length: int | None = None,
+) -> list[list[int]]:
+    """Decode many sources (ids without EOS), in the order given.
+
+    Without a max_length it is 100, or the positional table's length if that is less.
+    Returns target ids up to EOS, without it. Sentences of like length share a batch, so
+    that little of the work is padding. `decode` is greedy_decode or a beam search with
+    its options bound.
+    """
+    if max_length is None:
+        max_length = min(100, model.config.max_length)
+    device = next(model.parameters()).device
+    order = sorted(range(len(sources)), key=lambda i: len(sources[i]))
+    outputs: list[list[int]] = [[] for _ in sources]
+    for start in range(0, len(order), sentences_per_batch):
+        rows = order[start : start + sentences_per_batch]
+        batch = pad([[*sources[i], EOS] for i in rows]).to(device)
+        decoded = decode(model, batch, max_length=max_length).tolist()
+        for i, ids in zip(rows, decoded, strict=True):
+            outputs[i] = until_end(ids)
+    return outputs
+
+
+def until_end(ids: Sequence[int]) -> list[int]:
+    """The ids before the first EOS, or all of them."""
+    ids = list(ids)
+    return ids[: ids.index(EOS)] if EOS in ids else ids
 
 
 def penalty(lengths: Tensor, strength: float) -> Tensor:

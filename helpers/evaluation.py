@@ -1,50 +1,9 @@
 """How good a translation is: exact match, BLEU, alignment (lessons 10, 11 and 12)."""
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 
 import sacrebleu
-from torch import Tensor
-
-from helpers import EOS
-from helpers.batching import pad
-from helpers.decoding import greedy_decode
-from helpers.transformer import Transformer
-
-
-def translate_ids(
-    model: Transformer,
-    sources: Sequence[Sequence[int]],
-    *,
-    decode: Callable[..., Tensor] = greedy_decode,
-    sentences_per_batch: int = 100,
-    max_length: int | None = None,
-) -> list[list[int]]:
-    """Decode many sources (ids without EOS), in the order given.
-
-    Without a max_length it is 100, or the positional table's length if that is less.
-    Returns target ids up to EOS, without it. Sentences of like length share a batch, so
-    that little of the work is padding. `decode` is greedy_decode or a beam search with
-    its options bound.
-    """
-    if max_length is None:
-        max_length = min(100, model.config.max_length)
-    device = next(model.parameters()).device
-    order = sorted(range(len(sources)), key=lambda i: len(sources[i]))
-    outputs: list[list[int]] = [[] for _ in sources]
-    for start in range(0, len(order), sentences_per_batch):
-        rows = order[start : start + sentences_per_batch]
-        batch = pad([[*sources[i], EOS] for i in rows]).to(device)
-        decoded = decode(model, batch, max_length=max_length).tolist()
-        for i, ids in zip(rows, decoded, strict=True):
-            outputs[i] = until_end(ids)
-    return outputs
-
-
-def until_end(ids: Sequence[int]) -> list[int]:
-    """The ids before the first EOS, or all of them."""
-    ids = list(ids)
-    return ids[: ids.index(EOS)] if EOS in ids else ids
 
 
 def exact_match(hypotheses: Sequence, references: Sequence) -> float:

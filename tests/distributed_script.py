@@ -15,7 +15,7 @@ from samples import SIZES
 from torch import distributed as dist
 
 from helpers.batching import make_batch
-from helpers.checkpoints import resume_run, save_run
+from helpers.scale.checkpoints import resume_run, save_run
 from helpers.scale.processes import OneProcess, Processes, process_group
 from helpers.training import Trainer, TrainingConfig
 from helpers.transformer import Transformer, TransformerConfig

@@ -9,15 +9,13 @@ from samples import small_model
 
 from helpers import EOS
 from helpers.batching import pad
-from helpers.decoding import beam_search, greedy_decode
+from helpers.decoding import beam_search, greedy_decode, translate_ids, until_end
 from helpers.evaluation import (
     alignment_error_rate,
     bleu,
     bleu_signature,
     exact_match,
     exact_match_by,
-    translate_ids,
-    until_end,
 )
 from helpers.training import evaluate_loss
 from helpers.translator import RECIPES, build, load_text, with_seed

@@ -15,9 +15,8 @@ from helpers import BOS, EOS, PAD
 from helpers.attention import MultiHeadAttention, attention
 from helpers.batching import make_batch
 from helpers.decoder import DecoderLayer
-from helpers.decoding import greedy_decode, start_decoding
+from helpers.decoding import greedy_decode, start_decoding, translate_ids
 from helpers.encoder import EncoderLayer
-from helpers.evaluation import translate_ids
 from helpers.interop import mapping
 from helpers.layers import FeedForward, LayerNorm, Residual
 from helpers.masks import causal_mask, decoder_mask, padding_mask

@@ -13,8 +13,8 @@ import pytest
 import torch
 from samples import SIZES
 
-from helpers.checkpoints import CheckpointError, write_atomically
 from helpers.multi30k import ParallelText
+from helpers.scale.checkpoints import CheckpointError, write_atomically
 from helpers.text import UnknownWordError, Vocabulary
 from helpers.transformer import Transformer, TransformerConfig
 from helpers.translator import (

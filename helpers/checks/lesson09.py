@@ -22,7 +22,8 @@ from helpers.checks.core import (
     untried,
     wrong,
 )
-from helpers.evaluation import exact_match, translate_ids
+from helpers.decoding import translate_ids
+from helpers.evaluation import exact_match
 from helpers.masks import padding_mask
 from helpers.training import cosine_rate, evaluate_loss, token_loss
 from helpers.transformer import Transformer, TransformerConfig

@@ -16,8 +16,7 @@ from matplotlib.figure import Figure
 
 from helpers.attention import record_attention
 from helpers.batching import make_batch
-from helpers.decoding import inference
-from helpers.evaluation import translate_ids
+from helpers.decoding import inference, translate_ids
 from helpers.plots.heatmaps import heatmap
 from helpers.plots.pages import AXES, KINDS, count_layers, texts_of
 from helpers.plots.style import COLOURS

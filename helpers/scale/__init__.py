@@ -1,1 +1,1 @@
-"""Training with fewer bits, and in several processes (lessons 13 and 14)."""
+"""Training with fewer bits, in several processes, after a stop (lessons 09, 13, 14)."""

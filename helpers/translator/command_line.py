@@ -15,11 +15,11 @@ import torch
 from torch import Tensor
 from torch import distributed as dist
 
-from helpers.checkpoints import resume_run, save_run
 from helpers.decoding import beam_search, greedy_decode
 from helpers.evaluation import bleu, bleu_signature, exact_match
 from helpers.multi30k import ParallelText, TextPair
 from helpers.runtime import best_device, device_name
+from helpers.scale.checkpoints import resume_run, save_run
 from helpers.scale.precision import PRECISIONS, Precision, best_precision
 from helpers.scale.processes import OneProcess, Processes, process_group
 from helpers.training import EpochReport, Trainer

@@ -11,10 +11,9 @@ from safetensors.torch import load_model, save_model
 from torch import Tensor
 
 from helpers.batching import IdPair
-from helpers.checkpoints import CheckpointError, write_atomically
-from helpers.decoding import greedy_decode
-from helpers.evaluation import translate_ids
+from helpers.decoding import greedy_decode, translate_ids
 from helpers.multi30k import TextPair
+from helpers.scale.checkpoints import CheckpointError, write_atomically
 from helpers.text import SubwordTokenizer, Vocabulary
 from helpers.transformer import Transformer, TransformerConfig
 
