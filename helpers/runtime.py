@@ -4,7 +4,6 @@ import ctypes
 import importlib.metadata
 import os
 import platform
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -32,11 +31,6 @@ def run_kind() -> str:
     if kind not in RUN_KINDS:
         raise ValueError(f"COURSE_RUN must be one of {RUN_KINDS}: {kind!r}")
     return kind
-
-
-def on_colab() -> bool:
-    """Whether this kernel runs on Google Colab."""
-    return "google.colab" in sys.modules
 
 
 def environment_report() -> dict[str, str]:

@@ -24,7 +24,6 @@ from helpers.runtime import (
     environment_report,
     faster_on_cpu,
     keep_freed_memory,
-    on_colab,
     run_kind,
 )
 from helpers.training import Trainer, TrainingConfig
@@ -132,13 +131,6 @@ def test_device_name(monkeypatch):
     assert device_name(torch.device("cpu")) == f"CPU, {threads} threads"
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "a GPU")
     assert device_name(torch.device("cuda")) == "a GPU"
-
-
-def test_on_colab(monkeypatch):
-    monkeypatch.delitem(sys.modules, "google.colab", raising=False)
-    assert not on_colab()
-    monkeypatch.setitem(sys.modules, "google.colab", types.ModuleType("google.colab"))
-    assert on_colab()
 
 
 @pytest.mark.parametrize(("available", "kind"), [(True, "gpu"), (False, "cpu")])

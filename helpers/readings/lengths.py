@@ -44,18 +44,6 @@ def residual(sublayer_fn: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     return sublayer_fn(x) + x
 
 
-def standardise(x: Tensor, dim: int | tuple[int, ...], epsilon: float = 1e-6) -> Tensor:
-    """(x - mean) / √(variance + epsilon), statistics over dim; same shape as x.
-
-    For x (batch, length, features), dim=-1 is layer normalisation, where a position
-    depends on itself alone, and dim=(0, 1) is batch normalisation, where it depends on
-    the rest of the batch. Both before gain and shift. Ba et al. 2016, section 3.
-    """
-    mean = x.mean(dim, keepdim=True)
-    variance = x.var(dim, correction=0, keepdim=True)
-    return (x - mean) / torch.sqrt(variance + epsilon)
-
-
 class BatchedDotProductAttention(nn.Module):
     """softmax(q kᵀ · scale) v on three axes, heads folded into the first.
 
