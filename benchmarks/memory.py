@@ -2,7 +2,7 @@
 
 Prints the bytes by which the process's resident memory rose at most, in a few steps of
 training, above what it held when imports, model and batch were there; on a GPU, the
-bytes that tensors took. Training's own optimiser state and gradients are in it.
+bytes that tensors took. Training's own optimizer state and gradients are in it.
 """
 
 import json

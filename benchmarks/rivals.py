@@ -113,7 +113,7 @@ def copy_d2l(model: Transformer, encoder: nn.Module, decoder: nn.Module) -> None
 class PlainTrainer:
     """The loop of PyTorch's tutorials: logits of every position, padding ignored.
 
-    Optimiser, clipping and label smoothing are the course's, since the work must be the
+    Optimizer, clipping and label smoothing are the course's, since the work must be the
     same; AdamW is called as it comes. `autocast` opens a block of mixed precision.
     """
 

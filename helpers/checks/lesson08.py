@@ -411,7 +411,7 @@ def _demand_one(weights: list[nn.Parameter]) -> None:
     if len({weight.data_ptr() for weight in weights}) == 1:
         text = (
             f"the three share their memory but are {number} parameters: each gets a "
-            "gradient of its own, the optimiser moves the same numbers "
+            "gradient of its own, the optimizer moves the same numbers "
             f"{number} times, and a move to another device parts them"
         )
     elif all(torch.equal(weights[0], weight) for weight in weights):

@@ -595,17 +595,17 @@ def _training(fault: str) -> Training:
     model = _MODELS.get(fault, Transformer)(config)
     validation = _reversals(200, generator)
     pairs = _reversals(40 if fault == "by heart" else 48 * STEPS, generator)
-    optimiser = torch.optim.Adam(model.parameters(), betas=(0.9, 0.98), fused=True)
+    optimizer = torch.optim.Adam(model.parameters(), betas=(0.9, 0.98), fused=True)
     steps, train_loss, validation_loss = [], [], []
     for step in range(1, STEPS + 1):
         start = 48 * (step - 1) % len(pairs)
         batch = make_batch(pairs[start : start + 48])
-        for group in optimiser.param_groups:
+        for group in optimizer.param_groups:
             group["lr"] = cosine_rate(step / STEPS, peak=1e-2, warmup=0.1)
         loss, _ = token_loss(model, batch)
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss.backward()
-        optimiser.step()
+        optimizer.step()
         if step == 1 or step % EVERY == 0:
             steps.append(step)
             train_loss.append(loss.item())
