@@ -16,6 +16,7 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -138,7 +139,13 @@ class ProductLog(TorchDispatchMode):
         super().__init__()
         self.shapes: Counter = Counter()
 
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+    def __torch_dispatch__(
+        self,
+        func: Callable,
+        types: tuple[type, ...],
+        args: tuple = (),
+        kwargs: dict | None = None,
+    ) -> Any:
         if func.overloadpacket.__name__ in self.NAMES:
             a, b = args[-2:]
             self.shapes[form(a), form(b)] += 1

@@ -22,9 +22,13 @@ import sys
 import tempfile
 import time
 import venv
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock
+from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
+from nbformat import NotebookNode
 
 from tools import laws, notebooks
 from tools.reproducible import CACHE, ROOT
@@ -60,7 +64,7 @@ FETCHED = {"pooch", "sacrebleu", "d2l"}  # what the set-up cell has to install i
 COMPANIONS = {"colorama", "lxml", "portalocker", "regex", "tabulate"}
 
 
-def pins(*names):
+def pins(*names: str) -> list[str]:
     """The lines of requirements.txt that pin these packages."""
     lines = (ROOT / "requirements.txt").read_text("utf-8").split()
     return [line for line in lines if line.partition("==")[0] in names]
@@ -73,7 +77,7 @@ class ColabError(Exception):
 class Environment:
     """A virtual environment with Colab's versions, in `folder`; `torch` lists pins."""
 
-    def __init__(self, folder, torch):
+    def __init__(self, folder: Path, torch: Iterable[str]):
         self.folder = folder
         # pkg_resources, which IPython 7.34 still needs, left setuptools in version 81.
         self.packages = ["setuptools<81", *COLAB, *torch]
@@ -83,7 +87,7 @@ class Environment:
         self.python = folder / bin_folder
         self.stamp = folder / "versions.json"
 
-    def renew(self):
+    def renew(self) -> dict[str, str]:
         """Bring it to what Colab has at its start, and nothing more; give that.
 
         What the last set-up cell installed goes; an environment that lacks anything,
@@ -100,7 +104,7 @@ class Environment:
             self.pip("uninstall", "-q", "-y", *sorted(surplus))
         return first
 
-    def _make(self):
+    def _make(self) -> dict[str, str]:
         print(f"making {self.folder}", flush=True)
         shutil.rmtree(self.folder, ignore_errors=True)
         venv.create(self.folder, with_pip=True)
@@ -110,12 +114,12 @@ class Environment:
         self.stamp.write_text(json.dumps(stamp, indent=1), "utf-8")
         return first
 
-    def pip(self, *arguments, **options):
+    def pip(self, *arguments: str, **options: Any) -> subprocess.CompletedProcess:
         """Run the environment's pip; a failure raises CalledProcessError."""
         command = [self.python, "-m", "pip", "--disable-pip-version-check", *arguments]
         return subprocess.run(command, check=True, **options)
 
-    def installed(self):
+    def installed(self) -> dict[str, str]:
         """{name: version} of the packages that are there now."""
         listing = self.pip(
             "list", "--format=json", stdout=subprocess.PIPE, encoding="utf-8"
@@ -126,7 +130,7 @@ class Environment:
         }
 
 
-def set_up_faults(before, after):
+def set_up_faults(before: dict[str, str], after: dict[str, str]) -> Iterator[str]:
     """What a set-up cell installed that it should not have, and what it did not."""
     for name, version in before.items():
         if after.get(name) != version:
@@ -138,7 +142,7 @@ def set_up_faults(before, after):
         yield f"the set-up cell brought {name}, for which nobody asked"
 
 
-def warnings_in(notebook):
+def warnings_in(notebook: NotebookNode) -> Iterator[str]:
     """What a run's cells wrote to stderr, but for what pip said in the set-up cell."""
     for cell in laws.code_cells(notebook):
         if not laws.has_tag(cell, "setup"):
@@ -147,7 +151,7 @@ def warnings_in(notebook):
                     yield f"cell {cell.id} warns: {output.text.strip()}"
 
 
-def publish(folder):
+def publish(folder: Path) -> tuple[Path, str]:
     """A bare repository of the working tree as it is now; gives tree and address."""
     tree, bare = folder / "tree", folder / "course.git"
     listing = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
@@ -167,7 +171,7 @@ def publish(folder):
     return tree, bare.as_uri()
 
 
-def make_stand_in(folder):
+def make_stand_in(folder: Path) -> dict[str, str]:
     """A package google.colab, and a start-up file that imports it in every kernel."""
     package = folder / "site" / "google" / "colab"
     package.mkdir(parents=True)
@@ -184,7 +188,7 @@ def make_stand_in(folder):
     }
 
 
-def prepare(notebook, address, content, prefix):
+def prepare(notebook: NotebookNode, address: str, content: Path, prefix: Path) -> None:
     """Point the set-up cell at the address, and at `content` instead of /content.
 
     The cell then also asserts that the kernel is that of the environment in `prefix`.
@@ -199,20 +203,25 @@ def prepare(notebook, address, content, prefix):
     setup.source += f"\nassert sys.prefix == {str(prefix)!r}, sys.prefix"
 
 
-def kernel_of(python):
+def kernel_of(python: Path) -> KernelSpecManager:
     """A manager of kernel specifications that knows this Python's kernel alone."""
     from nbval.kernel import NbvalKernelspecManager
 
     launch = [str(python), "-m", "ipykernel_launcher", "-f", "{connection_file}"]
 
     class Only(NbvalKernelspecManager):
-        def get_kernel_spec(self, kernel_name):
+        def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
             return self.kernel_spec_class(argv=launch, language="python")
 
     return Only()
 
 
-def run(notebook, address, environment, variables):
+def run(
+    notebook: NotebookNode,
+    address: str,
+    environment: Environment,
+    variables: dict[str, str],
+) -> None:
     """Execute a notebook alone in a folder, in a kernel of Colab's versions.
 
     Raises what a failing cell raises, and ColabError for the faults found afterwards.
@@ -232,7 +241,7 @@ def run(notebook, address, environment, variables):
         raise ColabError("\n".join(faults))
 
 
-def run_all(paths, environment):
+def run_all(paths: Iterable[Path], environment: Environment) -> list[str]:
     """Run these notebooks, or all lessons; the names of those that failed."""
     environment.renew()  # no network, for one: an error that no lesson would mend
     failed = []
@@ -253,7 +262,7 @@ def run_all(paths, environment):
     return failed
 
 
-def main(arguments=None):
+def main(arguments: list[str] | None = None) -> int:
     """The command line; returns the exit status."""
     parser = argparse.ArgumentParser(
         prog="python -m tools.colab",

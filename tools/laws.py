@@ -8,8 +8,12 @@ import ast
 import re
 import statistics
 import string
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from urllib.parse import unquote
+
+import nbformat
+from nbformat import NotebookNode
 
 TAGS = {"setup", "map", "helpers", "exercise", "check"}
 RULE_BYTES, LIMIT_BYTES = 300_000, 1_000_000
@@ -26,36 +30,36 @@ MACHINE_LINE = "this machine: "
 # -- reading ---------------------------------------------------------------------------
 
 
-def code_cells(notebook):
+def code_cells(notebook: NotebookNode) -> list[NotebookNode]:
     """The notebook's code cells, in order."""
     return [cell for cell in notebook.cells if cell.cell_type == "code"]
 
 
-def has_tag(cell, tag):
+def has_tag(cell: NotebookNode, tag: str) -> bool:
     """Whether the cell carries `tag`."""
     return tag in cell.metadata.get("tags", [])
 
 
-def headings(source, level=None):
+def headings(source: str, level: int | None = None) -> list[str]:
     """The headings' texts of a markdown cell, fenced code left out; of one `level`."""
     marks = "#{1,6}" if level is None else "#" * level
     return re.findall(rf"^{marks} +(.+?) *$", without_code(source), re.MULTILINE)
 
 
-def without_code(source):
+def without_code(source: str) -> str:
     """Markdown without its code, fenced or inline."""
     source = re.sub(r"^(```+|~~~+).*?^\1 *$", "", source, flags=re.M | re.S)
     return re.sub(r"(`+)(?!`).+?(?<!`)\1(?!`)", "", source)
 
 
-def text_of(output):
+def text_of(output: NotebookNode) -> str:
     """An output's text: of a stream, or the text/plain of a result; "" without any."""
     if output.output_type == "stream":
         return output.text
     return output.get("data", {}).get("text/plain", "")
 
 
-def set_text(output, text):
+def set_text(output: NotebookNode, text: str) -> None:
     """Replace what text_of gives."""
     if output.output_type == "stream":
         output.text = text
@@ -63,17 +67,17 @@ def set_text(output, text):
         output.data["text/plain"] = text
 
 
-def stored_text(cell):
+def stored_text(cell: NotebookNode) -> str:
     """All text that a code cell printed or gave as its result."""
     return "\n".join(text_of(output) for output in cell.outputs)
 
 
-def depends_on_the_machine(text):
+def depends_on_the_machine(text: str) -> bool:
     """Whether a cell's text has numbers after "≈" or a line about this machine."""
     return "≈" in text or MACHINE_LINE in text
 
 
-def is_readable_id(cell_id):
+def is_readable_id(cell_id: str) -> bool:
     """Whether an id is words joined by hyphens, and not eight random hex digits."""
     words = re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", cell_id)
     return bool(words) and not re.fullmatch(r"[0-9a-f]{8}", cell_id)
@@ -82,7 +86,9 @@ def is_readable_id(cell_id):
 # -- what is stored --------------------------------------------------------------------
 
 
-def format_faults(notebook, *, gpu=False, exempt=()):
+def format_faults(
+    notebook: NotebookNode, *, gpu: bool = False, exempt: Collection[str] = ()
+) -> Iterator[str]:
     """Format 4.5, metadata by allow-list, ids, counts, sources.
 
     `gpu` allows a request for an accelerator; `exempt` holds the ids of cells that may
@@ -108,7 +114,7 @@ def format_faults(notebook, *, gpu=False, exempt=()):
         yield f"execution counts are {counts}, not 1, 2, …: store it with `make run`"
 
 
-def _cell_faults(cell, exempt):
+def _cell_faults(cell: NotebookNode, exempt: Collection[str]) -> Iterator[str]:
     if extra := set(cell.metadata) - {"tags"}:
         yield f"cell {cell.id}: metadata {sorted(extra)} (`make run` takes it out)"
     extra = set(cell.metadata.get("tags", [])) - TAGS
@@ -120,7 +126,7 @@ def _cell_faults(cell, exempt):
         yield f"cell {cell.id}: spaces at a line's end (`make run` takes them out)"
 
 
-def output_faults(notebook):
+def output_faults(notebook: NotebookNode) -> Iterator[str]:
     """Outputs are stdout, plain text and PNG, and hold on another machine."""
     for cell in code_cells(notebook):
         for output in cell.outputs:
@@ -128,7 +134,7 @@ def output_faults(notebook):
                 yield f"cell {cell.id}: {fault}"
 
 
-def _output_faults(output):
+def _output_faults(output: NotebookNode) -> Iterator[str]:
     kind = output.output_type
     if kind == "stream":
         if output.name != "stdout":
@@ -147,7 +153,7 @@ def _output_faults(output):
     yield from text_faults(text_of(output))
 
 
-def text_faults(text):
+def text_faults(text: str) -> Iterator[str]:
     """Stored text names no address in memory and no place on one machine's disk."""
     if found := re.search(r"0x[0-9a-fA-F]{6,}", text):
         yield f"prints an object's address, {found.group()}: end the cell otherwise"
@@ -156,7 +162,9 @@ def text_faults(text):
         yield f"prints an absolute path, {found.group()}: print a relative one"
 
 
-def source_faults(notebook, *, exempt=()):
+def source_faults(
+    notebook: NotebookNode, *, exempt: Collection[str] = ()
+) -> Iterator[str]:
     """Cells are plain Python that nbval runs and compares as it stands.
 
     `exempt` holds the ids of cells that may carry an nbval marker.
@@ -174,7 +182,7 @@ def source_faults(notebook, *, exempt=()):
             yield f"cell {cell.id}: an NBVAL comment, and no reason in the exempt list"
 
 
-def machine_number_faults(notebook):
+def machine_number_faults(notebook: NotebookNode) -> Iterator[str]:
     """What the sanitise file lets pass is held by an assert in the same cell."""
     for cell in code_cells(notebook):
         text = stored_text(cell)
@@ -189,11 +197,11 @@ def machine_number_faults(notebook):
             )
 
 
-def _can_fail(node):
+def _can_fail(node: ast.AST) -> bool:
     return isinstance(node, ast.Assert) and not isinstance(node.test, ast.Constant)
 
 
-def size_faults(path, allowed=RULE_BYTES):
+def size_faults(path: Path, allowed: int = RULE_BYTES) -> Iterator[str]:
     """A notebook stays small: 300 KB as a rule, never above 1 MB."""
     size = path.stat().st_size
     if size > min(allowed, LIMIT_BYTES):
@@ -203,7 +211,7 @@ def size_faults(path, allowed=RULE_BYTES):
 # -- the contract of a lesson ----------------------------------------------------------
 
 
-def setup_faults(notebook, template):
+def setup_faults(notebook: NotebookNode, template: str) -> Iterator[str]:
     """One set-up cell, the first code cell, the same everywhere."""
     cells = code_cells(notebook)
     tagged = [cell for cell in cells if has_tag(cell, "setup")]
@@ -216,7 +224,7 @@ def setup_faults(notebook, template):
         yield "the set-up cell prints something"
 
 
-def opening_faults(notebook, number):
+def opening_faults(notebook: NotebookNode, number: str) -> Iterator[str]:
     """Title, what you'll do, learn and need; then the set-up cell; then the map."""
     first = notebook.cells[0]
     if first.cell_type != "markdown" or not first.source.startswith(f"# {number} · "):
@@ -236,17 +244,17 @@ def opening_faults(notebook, number):
         yield "the cell tagged map calls architecture_map(…)"
 
 
-def opening_bullets(notebook):
+def opening_bullets(notebook: NotebookNode) -> list[str]:
     """The bullets under "What you'll learn"."""
     source = notebook.cells[0].source
     return _bullets(source.partition(OPENING[1])[2].partition(OPENING[2])[0])
 
 
-def _bullets(text):
+def _bullets(text: str) -> list[str]:
     return re.findall(r"^[-*] +(.+)$", text, re.MULTILINE)
 
 
-def closing_faults(notebook, number):
+def closing_faults(notebook: NotebookNode, number: str) -> Iterator[str]:
     """The four closing sections, last and in order; bullets answer the opening's."""
     sections = _sections(notebook)
     if tuple(sections)[-len(CLOSING) :] != CLOSING:
@@ -265,7 +273,7 @@ def closing_faults(notebook, number):
         yield f"'{CLOSING[3]}' has {len(links)} links, not 1 to 5"
 
 
-def _sections(notebook):
+def _sections(notebook: NotebookNode) -> dict[str, str]:
     """{heading of level 2: all text below it, code cells included}, in order."""
     sections, name = {"": ""}, ""
     for cell in notebook.cells:
@@ -278,7 +286,9 @@ def _sections(notebook):
     return sections
 
 
-def exercises(notebook):
+def exercises(
+    notebook: NotebookNode,
+) -> list[tuple[str, NotebookNode | None, NotebookNode | None]]:
     """[(heading, stub cell or None, check cell or None)] of all exercises.
 
     The stub and the check are the two code cells that follow the heading.
@@ -301,7 +311,7 @@ def exercises(notebook):
     return found
 
 
-def exercise_faults(notebook, number, solved):
+def exercise_faults(notebook: NotebookNode, number: str, solved: bool) -> Iterator[str]:
     """Numbered headings with level and minutes, each with a stub and a check.
 
     In a lesson each stored check says ○, not attempted; where `solved`, ✓ alone.
@@ -319,7 +329,7 @@ def exercise_faults(notebook, number, solved):
             yield from _check_output_faults(heading, stored_text(check), solved)
 
 
-def _check_output_faults(heading, text, solved):
+def _check_output_faults(heading: str, text: str, solved: bool) -> Iterator[str]:
     marks = {mark for mark in "✓✗○" if re.search(rf"^\s*{mark}", text, re.MULTILINE)}
     if solved and marks != {"✓"}:
         yield f"{heading}: its solution's check shows {marks or 'nothing'}, not ✓ alone"
@@ -327,14 +337,14 @@ def _check_output_faults(heading, text, solved):
         yield f"{heading}: the lesson's stored check shows no ○ (not attempted)"
 
 
-def number_of_exercises_faults(notebook, number):
+def number_of_exercises_faults(notebook: NotebookNode, number: str) -> Iterator[str]:
     """A lesson has two to four exercises; lesson 00 may have none."""
     count = len(exercises(notebook))
     if number != "00" and not 2 <= count <= 4:
         yield f"the lesson has {count} exercises, not 2 to 4"
 
 
-def length_faults(notebook):
+def length_faults(notebook: NotebookNode) -> Iterator[str]:
     """The median code cell has at most ten lines (definitions and set-up excepted)."""
     lengths = [
         len(cell.source.splitlines())
@@ -345,7 +355,7 @@ def length_faults(notebook):
         yield f"the median code cell has {statistics.median(lengths):g} lines, not ≤ 10"
 
 
-def core(notebook):
+def core(notebook: NotebookNode) -> NotebookNode:
     """The lesson as far as its heading "Going deeper" of level 2; all of it without."""
     cells = []
     for cell in notebook.cells:
@@ -357,7 +367,7 @@ def core(notebook):
     return type(notebook)(notebook, cells=cells)
 
 
-def count_words(notebook):
+def count_words(notebook: NotebookNode) -> int:
     """The words of its prose; code, signs and where links lead are none."""
     cells = [cell for cell in notebook.cells if cell.cell_type == "markdown"]
     prose = "\n".join(without_code(cell.source) for cell in cells)
@@ -365,7 +375,7 @@ def count_words(notebook):
     return sum(bool(re.search(r"\w", word)) for word in prose.split())
 
 
-def count_lines(notebook):
+def count_lines(notebook: NotebookNode) -> int:
     """The lines of code to read: without the set-up cell, stubs, checks, empty ones."""
     return sum(
         bool(line.strip())
@@ -375,7 +385,7 @@ def count_lines(notebook):
     )
 
 
-def count_figures(notebook):
+def count_figures(notebook: NotebookNode) -> int:
     """The pictures that are stored in it."""
     return sum(
         "image/png" in output.get("data", {})
@@ -384,13 +394,13 @@ def count_figures(notebook):
     )
 
 
-def exercise_minutes(notebook):
+def exercise_minutes(notebook: NotebookNode) -> int:
     """The sum of the minutes in the headings of the exercises."""
     titles = "\n".join(title for title, *_ in exercises(notebook))
     return sum(int(n) for n in re.findall(r", (\d+) minutes\)$", titles, re.MULTILINE))
 
 
-def minutes(notebook):
+def minutes(notebook: NotebookNode) -> int:
     """Minutes that the core of a lesson takes, its exercises included, rounded to 5.
 
     Words / 150 + lines of code / 10 + one a figure + the exercises' own, which hold
@@ -401,20 +411,22 @@ def minutes(notebook):
     return 5 * round((reading + exercise_minutes(part)) / 5)
 
 
-def said_minutes(notebook):
+def said_minutes(notebook: NotebookNode) -> str:
     """How a lesson's opening says its minutes."""
     said = f"About {minutes(notebook)} minutes"
     within = exercise_minutes(core(notebook))
     return f"{said}, {within} of them for the exercises" if within else said
 
 
-def minutes_faults(notebook):
+def minutes_faults(notebook: NotebookNode) -> Iterator[str]:
     """The opening says the minutes as they are computed."""
     if (said := said_minutes(notebook)) not in notebook.cells[0].source:
         yield f"{OPENING[2]} says: {said} (python -m tools.minutes writes it)"
 
 
-def solution_faults(notebook, lesson, name):
+def solution_faults(
+    notebook: NotebookNode, lesson: NotebookNode | None, name: str
+) -> Iterator[str]:
     """A solutions notebook links to its lesson and has the same exercises."""
     if f"(../{name})" not in notebook.cells[0].source:
         yield f"the first cell links to the lesson: [lesson {name[:2]}](../{name})"
@@ -432,7 +444,7 @@ def solution_faults(notebook, lesson, name):
 # -- links -----------------------------------------------------------------------------
 
 
-def link_faults(markdown, here):
+def link_faults(markdown: str, here: Path) -> Iterator[str]:
     """Internal links of a page at path `here` lead to files and headings that exist.
 
     `markdown` is the page's text; the page itself and its targets are read for anchors.
@@ -451,21 +463,19 @@ def link_faults(markdown, here):
             yield f"link to {target}: no heading there has this anchor"
 
 
-def markdown_of(path):
+def markdown_of(path: Path) -> str:
     """The markdown of a page: of a notebook's markdown cells, or of a .md file."""
     if path.suffix != ".ipynb":
         return path.read_text("utf-8")
-    import nbformat
-
     cells = nbformat.read(path, as_version=4).cells
     return "\n\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
 
 
-def anchors(path):
+def anchors(path: Path) -> set[str]:
     """All anchors that links to the page at `path` may use: Jupyter's and GitHub's."""
     if path.suffix not in (".ipynb", ".md"):
         return set()
-    text = markdown_of(Path(path))
+    text = markdown_of(path)
     found = set(re.findall(r"""<a (?:id|name)=["']([^"']+)["']""", text))
     # Headings keep their inline code, so only fenced code is taken out here.
     text = re.sub(r"^(```+|~~~+).*?^\1 *$", "", text, flags=re.M | re.S)

@@ -14,7 +14,7 @@ KEPT = {
 }
 
 
-def newest(requirements):
+def newest(requirements: str) -> str:
     """The text of a requirements file with the version of each package left open."""
     lines = []
     for line in requirements.splitlines():

@@ -9,12 +9,18 @@ import ast
 import difflib
 import re
 from collections import defaultdict
+from collections.abc import Collection, Iterator
 from pathlib import Path
+
+from nbformat import NotebookNode
 
 from tools.reproducible import ROOT
 
 HELPERS = ROOT / "helpers"
 PENDING = ROOT / "tests" / "pending_components.txt"
+
+# {module: {name: its text}}
+Kept = dict[str, dict[str, str]]
 
 # What no lesson has to show, and why: a package, a module, or one definition.
 NOT_SHOWN = {
@@ -43,7 +49,7 @@ SHOWN = {
 }
 
 
-def definitions(text):
+def definitions(text: str) -> dict[str, str]:
     """The top-level definitions of a module or cell: {name: its text}, in order.
 
     A definition is a function, a class or a constant, with its decorators and the
@@ -63,7 +69,7 @@ def definitions(text):
     return found
 
 
-def _name(node):
+def _name(node: ast.stmt) -> str | None:
     """The name that a top-level statement defines, or None."""
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         return node.name
@@ -76,7 +82,7 @@ def _name(node):
     return None
 
 
-def join_definitions(texts):
+def join_definitions(texts: list[str]) -> str:
     """Definitions one below the other, as ruff format separates them."""
     parts = []
     for before, text in zip([None, *texts], texts, strict=False):
@@ -87,13 +93,13 @@ def join_definitions(texts):
     return "".join(parts)
 
 
-def _is_block(text):
+def _is_block(text: str) -> bool:
     return isinstance(
         ast.parse(text).body[0], ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
     )
 
 
-def modules(folder=HELPERS):
+def modules(folder: Path = HELPERS) -> dict[str, str]:
     """{module name: its text} of the modules in `folder`, readings included."""
     paths = {
         ".".join(path.relative_to(folder).with_suffix("").parts): path
@@ -102,7 +108,7 @@ def modules(folder=HELPERS):
     return {module: path.read_text("utf-8") for module, path in paths.items()}
 
 
-def kept_definitions(texts):
+def kept_definitions(texts: dict[str, str]) -> Kept:
     """{module: {name: its text}}; ValueError names a module that is not Python."""
     kept = {}
     for module, text in texts.items():
@@ -113,7 +119,7 @@ def kept_definitions(texts):
     return kept
 
 
-def owner(names, kept):
+def owner(names: Collection[str], kept: Kept) -> str:
     """The one module among `kept` ({module: {name: text}}) that defines all `names`.
 
     Raises ValueError when no module does, or several do.
@@ -131,7 +137,7 @@ def owner(names, kept):
     )
 
 
-def helper_cells(notebook):
+def helper_cells(notebook: NotebookNode) -> list[NotebookNode]:
     """The cells that show kept definitions."""
     return [
         cell
@@ -140,7 +146,9 @@ def helper_cells(notebook):
     ]
 
 
-def compare(notebook, kept):
+def compare(
+    notebook: NotebookNode, kept: Kept
+) -> Iterator[tuple[NotebookNode, str | None, str | None]]:
     """What differs between a notebook's tagged cells and the modules.
 
     Args: a notebook and {module: {name: text}}. Yields (cell, module or None, fault):
@@ -160,7 +168,7 @@ def compare(notebook, kept):
         yield cell, module, None if text == cell.source else _diff(text, cell, module)
 
 
-def _diff(text, cell, module):
+def _diff(text: str, cell: NotebookNode, module: str) -> str:
     lines = difflib.unified_diff(
         text.splitlines(),
         cell.source.splitlines(),
@@ -171,7 +179,9 @@ def _diff(text, cell, module):
     return "\n".join(lines) or "the texts differ in the ends of lines only"
 
 
-def faults(notebooks, texts, pending):
+def faults(
+    notebooks: dict[str, NotebookNode], texts: dict[str, str], pending: dict[str, str]
+) -> Iterator[str]:
     """Every breach of the rule, as sentences; empty when it holds.
 
     Args: {lesson name: notebook}, {module: text}, {"module.name": lesson number}.
@@ -188,7 +198,12 @@ def faults(notebooks, texts, pending):
     yield from _ownership_faults(kept, texts, shown_in, pending)
 
 
-def _ownership_faults(kept, texts, shown_in, pending):
+def _ownership_faults(
+    kept: Kept,
+    texts: dict[str, str],
+    shown_in: dict[str, list[str]],
+    pending: dict[str, str],
+) -> Iterator[str]:
     for component, lessons in shown_in.items():
         module = component.rpartition(".")[0]
         if len(lessons) > 1:
@@ -212,7 +227,7 @@ def _ownership_faults(kept, texts, shown_in, pending):
             yield f"{component} in tests/{PENDING.name} does not exist in helpers/"
 
 
-def public_components(kept):
+def public_components(kept: Kept) -> list[str]:
     """Names "module.component" of the public functions and classes to be shown."""
     return [
         f"{module}.{name}"
@@ -226,7 +241,7 @@ def public_components(kept):
     ]
 
 
-def lessons_named(text):
+def lessons_named(text: str) -> set[str]:
     """The lesson numbers in a module's docstring: {"02", "04"} for "Lessons 02, 04"."""
     docstring = ast.get_docstring(ast.parse(text)) or ""
     return {
@@ -236,13 +251,13 @@ def lessons_named(text):
     }
 
 
-def read_pending(path=PENDING):
+def read_pending(path: Path = PENDING) -> dict[str, str]:
     """{component: lesson number}, from lines "module.component NN" and comments (#)."""
-    lines = Path(path).read_text("utf-8").splitlines()
+    lines = path.read_text("utf-8").splitlines()
     return dict(words for line in lines if (words := line.split("#")[0].split()))
 
 
-def show(notebook, texts):
+def show(notebook: NotebookNode, texts: dict[str, str]) -> list[str]:
     """Copy the modules' text into the tagged cells; return the ids of changed cells."""
     kept = kept_definitions(texts)
     changed = []
@@ -256,7 +271,7 @@ def show(notebook, texts):
     return changed
 
 
-def keep(notebook, texts):
+def keep(notebook: NotebookNode, texts: dict[str, str]) -> dict[str, str]:
     """Copy the tagged cells' definitions into the modules; return what changed.
 
     Args: a notebook and {module: text}. Returns {module: new text}.

@@ -19,7 +19,7 @@ class AddressError(ValueError):
     """Not an address from which Colab can open notebooks; the text says why."""
 
 
-def check_address(url, tag):
+def check_address(url: str, tag: str) -> str:
     """The address in its one form, https://github.com/<owner>/<name>."""
     match = re.fullmatch(r"https://github\.com/([\w.-]+/[\w.-]+?)(?:\.git)?/?", url)
     if not match:
@@ -32,7 +32,7 @@ def check_address(url, tag):
     return f"https://github.com/{match[1]}"
 
 
-def publish(url, tag="main", root=ROOT):
+def publish(url: str, tag: str = "main", root: Path = ROOT) -> list[Path]:
     """Write the address into pyproject.toml, notebooks and README; list what changed.
 
     Raises AddressError, before anything is written, for an address of another form.
@@ -58,7 +58,7 @@ def publish(url, tag="main", root=ROOT):
     return changed
 
 
-def _replace(project, values):
+def _replace(project: Path, values: dict[str, str]) -> bool:
     """Set these keys of pyproject.toml, where each stands once; True if one changed."""
     before = after = project.read_text("utf-8")
     for key, value in values.items():
@@ -70,7 +70,7 @@ def _replace(project, values):
     return before != after
 
 
-def main(arguments=None):
+def main(arguments: list[str] | None = None) -> int:
     """The command line; returns the exit status."""
     parser = argparse.ArgumentParser(
         prog="python -m tools.publish", description=__doc__.partition("\n")[0]
@@ -84,7 +84,7 @@ def main(arguments=None):
         print(error, file=sys.stderr)
         return 1
     for path in changed:
-        print(Path(path).relative_to(ROOT).as_posix())
+        print(path.relative_to(ROOT).as_posix())
     print(f"{len(changed)} files changed" if changed else "all stamped already")
     return 0
 

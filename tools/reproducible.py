@@ -6,6 +6,7 @@ before torch is imported; conftest.py and `python -m tools.notebooks run` do tha
 the kernels inherit it.
 """
 
+from collections.abc import MutableMapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -62,7 +63,7 @@ LIMITS = (
 MATH_SWITCH = "COURSE_MATH"
 
 
-def make_reproducible(environ, *, long=False):
+def make_reproducible(environ: MutableMapping[str, str], *, long: bool = False) -> None:
     """Put REPRODUCIBLE_ENVIRONMENT into `environ`, a mapping such as os.environ.
 
     With long, without LIMITS: for a run that is to take all that the machine has.

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import torch
 from matplotlib import pyplot as plt
@@ -94,7 +95,7 @@ IN_PLACE = (
 )
 
 
-def attempt(function: Callable, *inputs):
+def attempt(function: Callable, *inputs: object) -> Any:
     """What the learner's function returns for copies of the inputs.
 
     Raises Stop with a finding where it raises, returns nothing, or changes its inputs.
@@ -152,7 +153,7 @@ class Mistake:
 
 
 def recognise(
-    output, version: Callable, mistakes: Iterable[Mistake], inputs: Iterable
+    output: object, version: Callable, mistakes: Iterable[Mistake], inputs: Iterable
 ) -> list[Mistake]:
     """The one, two or three mistakes with which `version` gives this output; or none.
 
@@ -175,7 +176,7 @@ def recognise(
     return []
 
 
-def same(yours, expected) -> bool:
+def same(yours: object, expected: object) -> bool:
     """Whether two tensors, or two tuples of them, agree up to rounding.
 
     The number format may differ (float64 for float32); NaN equals NaN.

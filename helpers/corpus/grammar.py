@@ -1,8 +1,9 @@
 """Sentences: chance decides, sense and grammar constrain (lesson 10)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from random import Random
+from typing import TypeVar
 
 from helpers.corpus.alignments import SentencePair, sentence_pair
 from helpers.corpus.phenomena import lemmas_of
@@ -38,8 +39,10 @@ from helpers.corpus.words import (
 )
 from helpers.text import split_words
 
+T = TypeVar("T")
 
-def pick(rng: Random, options):
+
+def pick(rng: Random, options: Sequence[T]) -> T:
     """One of the options. Only rng.random() is promised to be alike everywhere."""
     return options[int(rng.random() * len(options))]
 

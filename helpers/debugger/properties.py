@@ -384,7 +384,9 @@ def attention_is_sound(subject: Subject) -> str:
     return "every row of weights sums to one and leaves out what is hidden"
 
 
-def _check_shape(weights, kind, source, target, where) -> None:
+def _check_shape(
+    weights: Tensor, kind: str, source: Tensor, target: Tensor, where: str
+) -> None:
     lengths = {"source": source.size(1), "target": target.size(1)}
     query, key = {
         "encoder": ("source", "source"),
@@ -526,7 +528,7 @@ def state_moves(subject: Subject) -> str:
     return "all it computes with moves with the model"
 
 
-def _holds(value, kind: type) -> bool:
+def _holds(value: object, kind: type) -> bool:
     """Whether value is a `kind`, or a plain container with one in it."""
     if isinstance(value, Mapping):
         value = value.values()
@@ -535,7 +537,13 @@ def _holds(value, kind: type) -> bool:
     return any(_holds(x, kind) for x in value)
 
 
-def _stays_behind(subject, owner, name, value, batch) -> bool:
+def _stays_behind(
+    subject: Subject,
+    owner: nn.Module,
+    name: str,
+    value: Tensor,
+    batch: tuple[Tensor, Tensor],
+) -> bool:
     """Whether the model fails once the plain tensor owner.name is elsewhere."""
     setattr(owner, name, value.to("meta"))
     try:
@@ -601,7 +609,7 @@ def outputs(module: nn.Module, source: Tensor, target: Tensor) -> dict[str, Tens
     kept, hooks = {}, []
     for name, part in module.named_modules():
 
-        def keep(part, _, output, name=name):
+        def keep(part: nn.Module, _: object, output: object, name: str = name) -> None:
             kept.setdefault(name, output)  # and return None: no other output
 
         hooks.append(part.register_forward_hook(keep))
