@@ -16,6 +16,7 @@ from helpers.scale.precision import PRECISIONS
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """The options; SystemExit for a command line that does not fit."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks",
         description=__doc__,

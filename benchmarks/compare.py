@@ -26,6 +26,7 @@ def timed(work: Work) -> float:
 
 
 def synchronise() -> None:
+    """Wait until the GPU, if there is one, has done what it was given."""
     if best_device().type == "cuda":
         torch.cuda.synchronize()
 
@@ -73,11 +74,13 @@ class Row:
 
     @property
     def ratio(self) -> float:
+        """theirs / ours with at_least, ours / theirs without."""
         pair = (self.theirs, self.ours) if self.at_least else (self.ours, self.theirs)
         return pair[0] / pair[1]
 
     @property
     def met(self) -> bool:
+        """Whether the ratio is on the right side of the bar."""
         return self.ratio >= self.bar if self.at_least else self.ratio <= self.bar
 
     def __str__(self) -> str:
@@ -90,10 +93,11 @@ class Row:
 
 
 class Rate(Row):
-    """A Row of rates, of which ours has to be large: the ratio is ours / theirs."""
+    """A Row of rates, of which ours has to be large."""
 
     @property
     def ratio(self) -> float:
+        """ours / theirs."""
         return self.ours / self.theirs
 
 

@@ -59,6 +59,7 @@ RUNS = 3  # of each point; the median counts
 
 
 def new_model(point: Point, *, dropout: float = 0.1) -> Transformer:
+    """A model of the point's sizes on this machine's device, the same at every call."""
     torch.manual_seed(0)
     config = TransformerConfig(
         point.vocabulary,

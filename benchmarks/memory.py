@@ -34,6 +34,7 @@ def forget_peak() -> None:
 
 
 def main(side: str, sizes: Sizes) -> int:
+    """The bytes that five steps of this side's training rise above what was there."""
     work = work_of(side, Steps(), sizes)
     if best_device().type == "cuda":
         held = torch.cuda.memory_allocated()

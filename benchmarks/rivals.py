@@ -140,13 +140,16 @@ class PlainTrainer:
         model.train()
 
     def make_criterion(self) -> nn.Module:
+        """What `loss` gives logits and labels to."""
         return nn.CrossEntropyLoss(ignore_index=PAD, label_smoothing=self.smoothing)
 
     def loss(self, batch: Batch) -> Tensor:
+        """Mean cross-entropy in nats over the real tokens, a scalar."""
         logits = self.model(batch.source, batch.decoder_input)
         return self.criterion(logits.flatten(0, 1), batch.labels.flatten())
 
     def clip(self) -> None:
+        """Scale the gradients down to clip_norm where their norm exceeds it."""
         nn.utils.clip_grad_norm_(self.model.parameters(), self.clip_norm)
 
     def train_step(self, batch: Batch) -> float:
@@ -164,18 +167,17 @@ class PlainTrainer:
 
 
 class D2lTrainer(PlainTrainer):
-    """d2l's train_seq2seq: valid lengths, its masked loss, its clipping.
-
-    d2l adds up the sentences' mean losses; a factor makes it the mean over tokens.
-    """
+    """d2l's train_seq2seq: valid lengths, its masked loss, its clipping."""
 
     def make_criterion(self) -> nn.Module:
+        """d2l's masked loss, which takes the valid lengths too."""
         from helpers.readings.d2l_blocks import d2l
 
         self.grad_clipping = d2l.grad_clipping
         return d2l.MaskedSoftmaxCELoss(label_smoothing=self.smoothing)
 
     def loss(self, batch: Batch) -> Tensor:
+        """d2l adds up the sentences' mean losses; this is the mean over tokens."""
         source_lengths = (batch.source != PAD).sum(dim=1)
         lengths = (batch.labels != PAD).sum(dim=1)
         logits, _ = self.model(batch.source, batch.decoder_input, source_lengths)
@@ -183,6 +185,7 @@ class D2lTrainer(PlainTrainer):
         return losses.sum() * batch.labels.size(1) / lengths.sum()
 
     def clip(self) -> None:
+        """By d2l's own code, in place."""
         self.grad_clipping(self.model, self.clip_norm)
 
 

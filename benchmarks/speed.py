@@ -153,6 +153,7 @@ class ProductLog(TorchDispatchMode):
 
     @property
     def number(self) -> int:
+        """How many products have run."""
         return sum(self.shapes.values())
 
     @property
@@ -239,6 +240,7 @@ def epoch_row(sizes: Sizes, data: Data, steps: Steps) -> Row:
 
 
 def seeded() -> torch.Generator:
+    """A generator that draws the same numbers for both sides."""
     return torch.Generator().manual_seed(0)
 
 
@@ -309,12 +311,13 @@ MAX_LENGTH = 64  # Multi30k's longest translation has 58 tokens
 
 
 class Kept:
-    """A piece of work that keeps what its last call gave."""
+    """A piece of work that keeps what its last call gave, in `ids`."""
 
     def __init__(self, work: Callable[[], Tensor]):
         self.work = work
 
     def __call__(self) -> None:
+        """Work once."""
         self.ids = self.work()
 
 

@@ -41,9 +41,6 @@ def attention(
 class MultiHeadAttention(nn.Module):
     """Attention in n_heads subspaces of size d_model / n_heads, side by side.
 
-    Inputs: query (batch, query_length, d_model), key and value
-    (batch, key_length, d_model), mask as in `attention`, with heads.
-    Output: (batch, query_length, d_model).
     Vaswani et al. 2017, section 3.2.2. ValueError if n_heads does not divide d_model.
     """
 
@@ -63,6 +60,10 @@ class MultiHeadAttention(nn.Module):
     def forward(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None
     ) -> Tensor:
+        """query (batch, query_length, d_model) -> the same shape.
+
+        key and value (batch, key_length, d_model), mask as in `attention`, with heads.
+        """
         key_heads, value_heads = self.project(key, value)
         return self.attend(query, key_heads, value_heads, mask)
 

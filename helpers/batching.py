@@ -19,7 +19,7 @@ class Batch:
     """source (batch, source_length) and target (batch, target_length), padded.
 
     Each target row is BOS … EOS. What the decoder reads and what it must say are the
-    same row shifted by one: `decoder_input` without the end, `labels` without BOS.
+    same row shifted by one, (batch, target_length - 1).
     """
 
     source: Tensor
@@ -27,10 +27,12 @@ class Batch:
 
     @property
     def decoder_input(self) -> Tensor:
+        """What the decoder reads: the target without its last column."""
         return self.target[:, :-1]
 
     @property
     def labels(self) -> Tensor:
+        """What it must say: the target without BOS."""
         return self.target[:, 1:]
 
     @property
@@ -39,6 +41,7 @@ class Batch:
         return len(self.labels[self.labels != PAD])
 
     def to(self, device: torch.device | str) -> "Batch":
+        """The same batch on another device."""
         return Batch(self.source.to(device), self.target.to(device))
 
 

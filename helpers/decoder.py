@@ -9,9 +9,6 @@ from helpers.layers import FeedForward, LayerNorm, LayerSizes, Residual
 class DecoderLayer(nn.Module):
     """Masked self-attention, cross-attention, feed-forward, each inside a residual.
 
-    Inputs: x (batch, target_length, d_model), memory (batch, source_length, d_model),
-    mask over (…, target_length, target_length), memory_mask over
-    (…, target_length, source_length). Output: (batch, target_length, d_model).
     Vaswani et al. 2017, section 3.1.
     """
 
@@ -32,6 +29,11 @@ class DecoderLayer(nn.Module):
         mask: Tensor | None = None,
         memory_mask: Tensor | None = None,
     ) -> Tensor:
+        """x (batch, target_length, d_model) -> the same shape.
+
+        memory (batch, source_length, d_model), mask over (…, target_length,
+        target_length), memory_mask over (…, target_length, source_length).
+        """
         x = self.residuals[0](x, lambda y: self.self_attention(y, y, y, mask))
         x = self.residuals[1](
             x, lambda y: self.cross_attention(y, memory, memory, memory_mask)
@@ -40,7 +42,7 @@ class DecoderLayer(nn.Module):
 
 
 class Decoder(nn.Module):
-    """A stack of n_layers DecoderLayers; arguments and shapes as theirs.
+    """A stack of n_layers DecoderLayers.
 
     Vaswani et al. 2017, section 3.1; the last norm as in the Encoder.
     """
@@ -57,6 +59,7 @@ class Decoder(nn.Module):
         mask: Tensor | None = None,
         memory_mask: Tensor | None = None,
     ) -> Tensor:
+        """Arguments and shapes as in DecoderLayer.forward."""
         for layer in self.layers:
             x = layer(x, memory, mask, memory_mask)
         return self.norm(x)

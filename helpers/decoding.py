@@ -18,18 +18,20 @@ from helpers.transformer import Transformer
 class Decodable(Protocol):
     """What decoding asks of a model: `config.max_length` and these three methods.
 
-    encode: source (batch, source_length) -> memory, its first axis the batch;
-    decode: target (batch, target_length), memory and source -> states
-    (batch, target_length, d_model); project: states (batch, d_model) -> logits
-    (batch, target_vocab). A model that keeps more than its prefix from step to step
-    may have `start_decoding(source) -> Decoding` as well.
+    A model that keeps more than its prefix from step to step may have
+    `start_decoding(source) -> Decoding` as well.
     """
 
     config: object
 
-    def encode(self, source: Tensor) -> Tensor: ...
-    def decode(self, target: Tensor, memory: Tensor, source: Tensor) -> Tensor: ...
-    def project(self, states: Tensor) -> Tensor: ...
+    def encode(self, source: Tensor) -> Tensor:
+        """source (batch, source_length) -> memory, its first axis the batch."""
+
+    def decode(self, target: Tensor, memory: Tensor, source: Tensor) -> Tensor:
+        """target (batch, target_length) -> states (batch, target_length, d_model)."""
+
+    def project(self, states: Tensor) -> Tensor:
+        """states (batch, d_model) -> logits (batch, target_vocab)."""
 
 
 class Decoding(Protocol):

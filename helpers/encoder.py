@@ -9,8 +9,7 @@ from helpers.layers import FeedForward, LayerNorm, LayerSizes, Residual
 class EncoderLayer(nn.Module):
     """Self-attention, then feed-forward, each inside a residual connection.
 
-    Input and output: (batch, length, d_model); mask broadcasts to
-    (batch, heads, length, length). Vaswani et al. 2017, section 3.1.
+    Vaswani et al. 2017, section 3.1.
     """
 
     def __init__(self, sizes: LayerSizes):
@@ -23,6 +22,7 @@ class EncoderLayer(nn.Module):
         )
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        """x (batch, length, d_model), mask over (…, length, length) -> like x."""
         x = self.residuals[0](x, lambda y: self.self_attention(y, y, y, mask))
         return self.residuals[1](x, self.feed_forward)
 
@@ -30,8 +30,8 @@ class EncoderLayer(nn.Module):
 class Encoder(nn.Module):
     """A stack of n_layers EncoderLayers.
 
-    Input and output: (batch, length, d_model). Vaswani et al. 2017, section 3.1. With
-    norm first the stack's sum is still unnormalised, so one last norm follows it.
+    With norm first the stack's sum is still unnormalised, so one last norm follows it.
+    Vaswani et al. 2017, section 3.1.
     """
 
     def __init__(self, n_layers: int, sizes: LayerSizes):
@@ -40,6 +40,7 @@ class Encoder(nn.Module):
         self.norm = LayerNorm(sizes.d_model) if sizes.norm_first else nn.Identity()
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        """x (batch, length, d_model), mask over (…, length, length) -> like x."""
         for layer in self.layers:
             x = layer(x, mask)
         return self.norm(x)

@@ -40,7 +40,7 @@ class LayerSizes:
 class FeedForward(nn.Module):
     """max(0, x W₁ + b₁) W₂ + b₂, the same at every position.
 
-    Input and output: (batch, length, d_model). Vaswani et al. 2017, section 3.3.
+    Vaswani et al. 2017, section 3.3.
     """
 
     def __init__(self, d_model: int, d_ff: int):
@@ -49,6 +49,7 @@ class FeedForward(nn.Module):
         self.contract = nn.Linear(d_ff, d_model)
 
     def forward(self, x: Tensor) -> Tensor:
+        """(batch, length, d_model) -> the same shape."""
         hidden = F.relu(self.expand(x))  # (batch, length, d_ff)
         return self.contract(hidden)  # (batch, length, d_model)
 
@@ -56,8 +57,8 @@ class FeedForward(nn.Module):
 class LayerNorm(nn.Module):
     """Give each position's features mean 0 and variance 1, then scale and shift.
 
-    Input and output: (…, d_model). The variance is the biased one and eps stands inside
-    the root. Ba et al. 2016, section 3; Vaswani et al. 2017, section 3.1.
+    The variance is the biased one and eps stands inside the root.
+    Ba et al. 2016, section 3; Vaswani et al. 2017, section 3.1.
     """
 
     def __init__(self, d_model: int, *, eps: float = 1e-5):
@@ -67,6 +68,7 @@ class LayerNorm(nn.Module):
         self.eps = eps
 
     def forward(self, x: Tensor) -> Tensor:
+        """(…, d_model) -> the same shape."""
         return F.layer_norm(x, self.gain.shape, self.gain, self.bias, self.eps)
 
 
@@ -76,7 +78,6 @@ class Residual(nn.Module):
     The paper normalises the sum (norm last): LayerNorm(x + Dropout(sublayer(x))).
     Norm first is x + Dropout(sublayer(LayerNorm(x))), which leaves a path through the
     whole stack that nothing rescales.
-    Input and output: (batch, length, d_model).
     Vaswani et al. 2017, sections 3.1 and 5.4; Xiong et al. 2020, section 3.
     """
 
@@ -87,6 +88,7 @@ class Residual(nn.Module):
         self.norm_first = norm_first
 
     def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+        """x, sublayer(x) and the result are (batch, length, d_model)."""
         if self.norm_first:
             return x + self.dropout(sublayer(self.norm(x)))
         return self.norm(x + self.dropout(sublayer(x)))

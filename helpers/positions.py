@@ -25,7 +25,6 @@ def positional_encoding(length: int, d_model: int) -> Tensor:
 class TokenEmbedding(nn.Embedding):
     """A vector per token id, scaled by √d_model.
 
-    Input: ids (batch, length). Output: (batch, length, d_model).
     Vaswani et al. 2017, section 3.4. ValueError for an id outside the vocabulary.
     """
 
@@ -35,6 +34,7 @@ class TokenEmbedding(nn.Embedding):
         nn.init.normal_(self.weight, std=d_model**-0.5)
 
     def forward(self, tokens: Tensor) -> Tensor:
+        """ids (batch, length) -> (batch, length, d_model)."""
         vocab_size, d_model = self.weight.shape
         try:
             embedded = super().forward(tokens)  # (batch, length, d_model)
@@ -50,8 +50,6 @@ class TokenEmbedding(nn.Embedding):
 class PositionalEncoding(nn.Module):
     """Add each position's sinusoids to its embedding, then apply dropout.
 
-    Input and output: (batch, length, d_model); `start` is the position of the first
-    one, above 0 for a token that is decoded after others.
     Vaswani et al. 2017, sections 3.5 and 5.4. ValueError past max_length.
     """
 
@@ -64,6 +62,10 @@ class PositionalEncoding(nn.Module):
         self.register_buffer("table", table, persistent=False)
 
     def forward(self, embedded: Tensor, *, start: int = 0) -> Tensor:
+        """(batch, length, d_model) -> the same shape.
+
+        `start` is the first one's position, above 0 for a token decoded after others.
+        """
         length, max_length = embedded.size(1), self.table.size(0)
         end = start + length
         if end > max_length:

@@ -91,11 +91,12 @@ class QuickDropout(nn.Dropout):
     """nn.Dropout that draws its random numbers faster on a CPU, in float32.
 
     Drawing them is most of dropout's work there (benchmarks/speed.txt). The numbers are
-    others than nn.Dropout's for the same seed. Input and output: any shape.
+    others than nn.Dropout's for the same seed.
     Srivastava et al. 2014, section 10.
     """
 
     def forward(self, x: Tensor) -> Tensor:
+        """Any shape -> the same shape."""
         quick = x.device.type == "cpu" and x.dtype == torch.float32
         if not (quick and self.training and 0 < self.p < 1):
             return super().forward(x)

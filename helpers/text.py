@@ -48,11 +48,7 @@ class UnknownWordError(ValueError):
 
 
 class Vocabulary:
-    """Whole words, numbered after the four special tokens.
-
-    `encode` looks a word up whatever its case and raises UnknownWordError, with the
-    nearest words it knows, for any other.
-    """
+    """Whole words, numbered after the four special tokens."""
 
     def __init__(self, words: Iterable[str], *, space_before: str = ""):
         self.words = [*SPECIAL_TOKENS, *dict.fromkeys(words)]
@@ -71,6 +67,10 @@ class Vocabulary:
         return len(self.words)
 
     def encode(self, text: str) -> list[int]:
+        """The words' ids, whatever their case.
+
+        UnknownWordError, with the nearest words, for one that is not here.
+        """
         return [self._id(word) for word in split_words(text)]
 
     def _id(self, word: str) -> int:
@@ -89,18 +89,22 @@ class Vocabulary:
         return [word for word in split_words(text) if word.casefold() not in self.ids]
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
+        """The words and special tokens with these ids."""
         return [self.words[i] for i in ids]
 
     def decode(self, ids: Iterable[int]) -> str:
+        """The sentence that the ids spell; special tokens are left out."""
         words = [self.words[i] for i in ids if i >= len(SPECIAL_TOKENS)]
         return join_words(words, space_before=self.space_before)
 
     def to_json(self) -> str:
+        """Words and spacing, for `from_json`."""
         words = self.words[len(SPECIAL_TOKENS) :]
         return json.dumps({"words": words, "space_before": self.space_before})
 
     @classmethod
     def from_json(cls, text: str) -> "Vocabulary":
+        """The vocabulary that `to_json` wrote."""
         return cls(**json.loads(text))
 
 
@@ -120,6 +124,7 @@ class SubwordTokenizer:
 
     @classmethod
     def train(cls, texts: Iterable[str], *, vocab_size: int) -> "SubwordTokenizer":
+        """Learn from texts; vocab_size counts special tokens and the 256 bytes too."""
         tokenizer = Tokenizer(models.BPE())
         tokenizer.normalizer = normalizers.NFC()
         tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
@@ -137,6 +142,7 @@ class SubwordTokenizer:
         return self.tokenizer.get_vocab_size()
 
     def encode(self, text: str) -> list[int]:
+        """The subwords' ids; a special token's name in the text is only letters."""
         return self.tokenizer.encode(text).ids
 
     def unknown_words(self, text: str) -> list[str]:
@@ -155,11 +161,14 @@ class SubwordTokenizer:
         return [label.replace(" ", "▁") for label in labels]
 
     def decode(self, ids: Iterable[int]) -> str:
+        """The text that the ids spell; special tokens are left out."""
         return self.tokenizer.decode(list(ids)).strip()
 
     def to_json(self) -> str:
+        """All that was learnt, in the `tokenizers` library's own form."""
         return self.tokenizer.to_str()
 
     @classmethod
     def from_json(cls, text: str) -> "SubwordTokenizer":
+        """The tokenizer that `to_json` wrote."""
         return cls(Tokenizer.from_str(text))

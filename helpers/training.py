@@ -44,6 +44,7 @@ class TokenLoss(nn.Module):
         self.model, self.label_smoothing = model, label_smoothing
 
     def forward(self, batch: Batch) -> tuple[Tensor, int]:
+        """The mean loss, a scalar, and of how many tokens."""
         return token_loss(self.model, batch, label_smoothing=self.label_smoothing)
 
 

@@ -65,9 +65,7 @@ class TransformerConfig:
 class Transformer(nn.Module):
     """The encoder–decoder of the paper: token ids in, logits out.
 
-    forward(source (batch, source_length), target (batch, target_length)) gives
-    (batch, target_length, target_vocab): at each position the scores of the *next*
-    token. The masks follow from PAD. Vaswani et al. 2017, section 3.
+    The masks follow from PAD. Vaswani et al. 2017, section 3.
     """
 
     def __init__(self, config: TransformerConfig):
@@ -102,6 +100,10 @@ class Transformer(nn.Module):
                 nn.init.zeros_(module.bias)
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
+        """Scores of the *next* token, (batch, target_length, target_vocab).
+
+        source (batch, source_length), target (batch, target_length).
+        """
         memory = self.encode(source)  # (batch, source_length, d_model)
         states = self.decode(target, memory, source)  # (batch, target_length, d_model)
         return self.project(states)  # (batch, target_length, target_vocab)

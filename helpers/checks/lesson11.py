@@ -35,6 +35,7 @@ class Writer(Transformer):
     longest = 40
 
     def decode(self, target: Tensor, memory: Tensor, source: Tensor) -> Tensor:
+        """Transformer's; RuntimeError for a target of no or of too many tokens."""
         if target.size(-1) > self.longest:
             raise RuntimeError(
                 f"a target of {target.size(-1)} tokens: the loop went on after "
@@ -45,6 +46,7 @@ class Writer(Transformer):
         return super().decode(target, memory, source)
 
     def project(self, states: Tensor) -> Tensor:
+        """Transformer's logits, with those of PAD and BOS at -inf."""
         logits = super().project(states)
         never = torch.tensor([PAD, BOS], device=logits.device)
         return logits.index_fill(-1, never, -torch.inf)

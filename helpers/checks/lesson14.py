@@ -202,11 +202,7 @@ MOST_CALLS = 100  # in one step: whoever makes more is in an endless loop
 
 
 class Meeting:
-    """The largest number among processes that are threads here; nobody waits for ever.
-
-    Every call of `largest` needs one of every rank; `finish` tells that a rank will
-    make no more calls.
-    """
+    """The largest number among threads that stand for processes; no endless wait."""
 
     def __init__(self, processes: int):
         self.processes = processes
@@ -217,6 +213,10 @@ class Meeting:
         self.stuck: list[tuple[int, int]] = []  # (who waits, for whom)
 
     def largest(self, rank: int, number: float) -> float:
+        """The largest of all ranks' numbers, once every rank has brought its own.
+
+        Stuck if a rank has ended without, RuntimeError after MOST_CALLS calls.
+        """
         with self.changed:
             call = self.calls[rank]
             if call == MOST_CALLS:
@@ -237,6 +237,7 @@ class Meeting:
         return [rank for rank in sorted(self.finished) if self.calls[rank] <= call]
 
     def finish(self, rank: int) -> None:
+        """Tell that this rank will make no more calls."""
         with self.changed:
             self.finished.add(rank)
             self.changed.notify_all()

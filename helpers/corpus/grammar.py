@@ -137,6 +137,7 @@ def random_subject(
 
 
 def subject_pronoun(english: str, french: str, gender: str, person: int) -> Phrase:
+    """A pronoun as the subject; `gender` is "" where nobody can tell it."""
     features = {"gender": gender, "plural": person in (WE, THEY)}
     kinds = "person adult pronoun"
     return phrase(english, french, "subject", person=person, kinds=kinds, **features)

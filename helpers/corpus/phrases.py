@@ -47,6 +47,7 @@ NOTHING = Phrase()
 
 
 def phrase(english: str, french: str, name: str, **features) -> Phrase:
+    """Texts all of whose words share one name; features are those of Phrase."""
     return Phrase(words(english, name), words(french, name), **features)
 
 

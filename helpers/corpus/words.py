@@ -33,14 +33,17 @@ class Noun:
 
     @property
     def english_forms(self) -> tuple[str, str]:
+        """Singular and plural."""
         return self.english, self.english_plural or self.english + "s"
 
     @property
     def french_forms(self) -> tuple[str, str]:
+        """Singular and plural."""
         return self.french, self.french_plural or self.french + "s"
 
     @property
     def always_one(self) -> bool:
+        """Whether it has no plural here."""
         return bool({"mass", "single"} & set(self.kinds.split()))
 
 
@@ -57,6 +60,7 @@ class Adjective:
     passing: bool = False  # a mood that comes and goes: "is often sad"
 
     def form(self, gender: str, plural: bool, following: str = "") -> str:
+        """The French form that agrees; `following` is the word that comes after it."""
         if self.vowel and gender == "m" and not plural and elides(following):
             return self.vowel
         return self.french.split()[2 * plural + (gender == "f")]

@@ -70,6 +70,7 @@ class TorchTranslator(nn.Module):
         self.projection = nn.Linear(d_model, target_vocab)
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
+        """ids (batch, length) -> logits (batch, target_length, target_vocab)."""
         return self.project(self.decode(target, self.encode(source), source))
 
     def encode(self, source: Tensor) -> Tensor:

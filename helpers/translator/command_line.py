@@ -175,6 +175,7 @@ def stopping_at_interrupt(trainer: Trainer) -> Iterator[None]:
 def description(
     translator: Translator, text: ParallelText, device: torch.device
 ) -> str:
+    """The line before training: pairs, vocabularies, parameters and device."""
     parameters = sum(p.numel() for p in translator.model.parameters())
     config = translator.model.config
     return (
@@ -190,6 +191,7 @@ def format_position(trainer: Trainer) -> str:
 
 
 def format_report(report: EpochReport) -> str:
+    """An epoch as one line; losses are in nats per token."""
     return (
         f"epoch {report.epoch} · step {report.step} · {report.seconds:.0f} s · "
         f"training loss {report.train_loss:.3f} · "
@@ -242,6 +244,10 @@ def translate(arguments: argparse.Namespace) -> None:
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """The options, and in `run` the function that takes them.
+
+    SystemExit for a command line that does not fit, and after --help.
+    """
     parser = argparse.ArgumentParser(
         prog="python -m helpers.translator",
         description="Train a Transformer to translate, and translate with it.",
