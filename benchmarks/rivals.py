@@ -53,7 +53,8 @@ def d2l_model(model: Transformer, *, dropout: float) -> nn.Module:
     """d2l's TransformerEncoder, and a decoder of d2l's attention, with our weights.
 
     The d2l package has no decoder of its own: the book's reader writes it, here as
-    helpers/readings/d2l_blocks.py does. Norm last, as d2l is.
+    helpers/readings/d2l_blocks.py does. Norm last, as d2l is: ValueError for a
+    model with norm first.
     """
     # Here, since it imports d2l, which takes seconds.
     from helpers.readings.d2l_blocks import TransformerDecoder, d2l

@@ -197,6 +197,7 @@ def epoch_row(sizes: Sizes, data: Data, steps: Steps) -> Row:
     Both have the same model and trainer, and the same budget of target tokens a batch,
     padding included. Timed are evenly spaced shares of each epoch's batches, in turns;
     a share's time counts as many times as its batches go into the epoch.
+    AssertionError unless both hold the same sentences and have one loss.
     """
     pairs = data.pairs[: sizes.pairs]
     options = {"tokens_per_batch": TOKENS}
@@ -266,7 +267,10 @@ def loss_of(model: Transformer, batches: Sequence[Batch]) -> float:
 
 
 def decoding_rows(sizes: Sizes, data: Data) -> list[Row]:
-    """Greedy and beam search beside nn.Transformer without a cache: the same ids."""
+    """Greedy and beam search beside nn.Transformer without a cache.
+
+    AssertionError unless both give the same ids.
+    """
     model = data.translator.model
     theirs = pytorch_model(model, dropout=0.0)
     beam = {"beam_size": 5, "length_penalty": 1.5}
@@ -369,7 +373,10 @@ def recording_row(sizes: Sizes) -> Row:
 
 
 def dropout_row(sizes: Sizes) -> Row:
-    """Dropout of a sublayer's output in that batch, beside PyTorch's own module."""
+    """Dropout of a sublayer's output in that batch, beside PyTorch's own module.
+
+    AssertionError if either keeps another share of the numbers than it should.
+    """
     batch = make_batch(sentence_pairs(sizes.sentences, sizes.vocabulary))
     x = torch.ones(*batch.labels.shape, sizes.d_model, device=best_device())
     modules = QuickDropout(0.1), torch.nn.Dropout(0.1)

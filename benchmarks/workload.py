@@ -126,9 +126,10 @@ class Data:
 def load_data(folder: str | None, model: str | None, minutes: float) -> Data:
     """Multi30k and a translator for it, or the toy corpus and the toy translator.
 
-    model is a folder that `helpers.translator train` wrote. Without one a translator is
-    trained for so many minutes, and kept for the next call: its sentences are no good,
-    but about as long as they should be, which is what decoding costs.
+    model is a folder that `helpers.translator train` wrote, CheckpointError if not.
+    Without one a translator is trained for so many minutes, and kept for the next call:
+    its sentences are no good, but about as long as they should be, which is what
+    decoding costs.
     """
     try:
         if not (folder or os.environ.get("COURSE_DATA")):

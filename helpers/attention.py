@@ -63,6 +63,7 @@ class MultiHeadAttention(nn.Module):
         """query (batch, query_length, d_model) -> the same shape.
 
         key and value (batch, key_length, d_model), mask as in `attention`, with heads.
+        ValueError for a mask of wrong type or shape.
         """
         key_heads, value_heads = self.project(key, value)
         return self.attend(query, key_heads, value_heads, mask)

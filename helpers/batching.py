@@ -46,7 +46,7 @@ class Batch:
 
 
 def pad(rows: Sequence[Sequence[int]]) -> Tensor:
-    """Rows of ids -> (batch, longest row), filled with PAD on the right."""
+    """Rows of ids -> (batch, longest row), PAD on the right; ValueError for no rows."""
     if not rows:
         raise ValueError("an empty batch: there is no sentence to pad")
     longest = max(map(len, rows))
@@ -54,7 +54,7 @@ def pad(rows: Sequence[Sequence[int]]) -> Tensor:
 
 
 def make_batch(pairs: Sequence[IdPair]) -> Batch:
-    """Pairs of ids (without BOS and EOS) -> one padded Batch."""
+    """Pairs of ids without BOS and EOS -> a padded Batch; ValueError for no pairs."""
     source = pad([[*source, EOS] for source, _ in pairs])
     return Batch(source, pad([[BOS, *target, EOS] for _, target in pairs]))
 

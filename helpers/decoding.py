@@ -227,7 +227,7 @@ def translate_ids(
     Without a max_length it is 100, or the positional table's length if that is less.
     Returns target ids up to EOS, without it. Sentences of like length share a batch, so
     that little of the work is padding. `decode` is greedy_decode or a beam search with
-    its options bound.
+    its options bound. ValueError if max_length exceeds the positional table.
     """
     if max_length is None:
         max_length = min(100, model.config.max_length)
@@ -273,7 +273,7 @@ def check_decodable(model: object) -> None:
 
 
 def check_max_length(model: Decodable, max_length: int) -> None:
-    """ValueError unless 1 ≤ max_length ≤ the length of the positional table."""
+    """TypeError if not Decodable; ValueError unless 1 ≤ max_length ≤ the model's."""
     check_decodable(model)
     longest = model.config.max_length
     if not 1 <= max_length <= longest:

@@ -7,7 +7,10 @@ import sacrebleu
 
 
 def exact_match(hypotheses: Sequence, references: Sequence) -> float:
-    """The share of hypotheses, from 0 to 1, that equal their reference."""
+    """The share of hypotheses, from 0 to 1, that equal their reference.
+
+    ValueError unless there are as many of both, and at least one.
+    """
     check_lengths(hypotheses, references)
     pairs = zip(hypotheses, references, strict=True)
     return sum(hypothesis == reference for hypothesis, reference in pairs) / len(
@@ -21,7 +24,8 @@ def exact_match_by(
     """`exact_match` within each group, by its name, in alphabetical order.
 
     groups names the groups of every sentence, for example its `phenomena`; a sentence
-    counts in each of them, and nowhere if it has none.
+    counts in each of them, and nowhere if it has none. ValueError unless there are as
+    many groups and hypotheses as references.
     """
     check_lengths(hypotheses, references)
     check_lengths(groups, references, "rows of groups")
@@ -45,7 +49,8 @@ def alignment_error_rate(
 
     Every sentence has a collection of links (source index, target index), as in
     `SentencePair.alignment`. 0 is perfect, 1 is no true link found. Och and Ney 2003,
-    section 5, where every true link is a sure one. ValueError if there is no link.
+    section 5, where every true link is a sure one. ValueError if there is no link, or
+    not one collection of found links for each of true ones.
     """
     check_lengths(found, truth, "alignments")
     pairs = [(set(f), set(t)) for f, t in zip(found, truth, strict=True)]
@@ -62,6 +67,7 @@ def bleu(
 
     With lowercase "A" equals "a", as in most published scores on Multi30k.
     Papineni et al. 2002; Post 2018, whose signature `bleu_signature` gives.
+    ValueError unless there are as many hypotheses as references, and at least one.
     """
     check_lengths(hypotheses, references)
     metric = sacrebleu.BLEU(lowercase=lowercase)

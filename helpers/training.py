@@ -74,6 +74,7 @@ def noam_rate(step: int, *, d_model: int, warmup_steps: int = 4000) -> float:
 
     d_model^-0.5 · min(step^-0.5, step · warmup_steps^-1.5): it rises in a straight line
     for warmup_steps, then falls as 1/√step. Vaswani et al. 2017, section 5.3.
+    ValueError for a step below 1.
     """
     if step < 1:
         raise ValueError(f"steps are counted from 1: {step}")

@@ -66,6 +66,7 @@ class Transformer(nn.Module):
     """The encoder–decoder of the paper: token ids in, logits out.
 
     The masks follow from PAD. Vaswani et al. 2017, section 3.
+    ValueError for tokens that are not ids (batch, length) of the vocabulary.
     """
 
     def __init__(self, config: TransformerConfig):

@@ -185,6 +185,7 @@ def faults(
     """Every breach of the rule, as sentences; empty when it holds.
 
     Args: {lesson name: notebook}, {module: text}, {"module.name": lesson number}.
+    ValueError for a module that is not Python.
     """
     kept = kept_definitions(texts)
     shown_in = defaultdict(list)
@@ -258,7 +259,10 @@ def read_pending(path: Path = PENDING) -> dict[str, str]:
 
 
 def show(notebook: NotebookNode, texts: dict[str, str]) -> list[str]:
-    """Copy the modules' text into the tagged cells; return the ids of changed cells."""
+    """Copy the modules' text into the tagged cells; return the ids of changed cells.
+
+    ValueError for a cell that shows what no one module defines.
+    """
     kept = kept_definitions(texts)
     changed = []
     for cell, module, fault in compare(notebook, kept):
@@ -274,7 +278,8 @@ def show(notebook: NotebookNode, texts: dict[str, str]) -> list[str]:
 def keep(notebook: NotebookNode, texts: dict[str, str]) -> dict[str, str]:
     """Copy the tagged cells' definitions into the modules; return what changed.
 
-    Args: a notebook and {module: text}. Returns {module: new text}.
+    Args: a notebook and {module: text}. Returns {module: new text}. ValueError for a
+    cell that shows what no one module defines.
     """
     kept = kept_definitions(texts)
     changed = {}

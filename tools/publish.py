@@ -20,7 +20,10 @@ class AddressError(ValueError):
 
 
 def check_address(url: str, tag: str) -> str:
-    """The address in its one form, https://github.com/<owner>/<name>."""
+    """The address in its one form, https://github.com/<owner>/<name>.
+
+    AddressError for an address of another form, or a tag that is no name.
+    """
     match = re.fullmatch(r"https://github\.com/([\w.-]+/[\w.-]+?)(?:\.git)?/?", url)
     if not match:
         raise AddressError(

@@ -50,7 +50,8 @@ class Subject:
     (batch, heads, query_length, key_length) a layer. `longest` is a length that the
     model ought to take. A trained model is not asked for its initial loss, nor to learn
     one batch by heart. `left_padding` says that the model claims to bear padding in
-    front of the words, which few do: see `padding_invariant`.
+    front of the words, which few do: see `padding_invariant`. ValueError for a
+    vocabulary of fewer than 24 tokens.
     """
 
     model: Callable[[Tensor, Tensor], Tensor]

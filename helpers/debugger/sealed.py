@@ -18,7 +18,10 @@ KEPT = dict(MUTANTS)
 
 
 def sealed(number: int) -> Transformer:
-    """The broken model number 1, 2 or 3: small, with random weights, in train mode."""
+    """The broken model number 1, 2 or 3: small, with random weights, in train mode.
+
+    ValueError for another number.
+    """
     model = small_model(number)
     secret(number).damage(model)
     disguise(model)

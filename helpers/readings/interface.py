@@ -14,6 +14,7 @@ class Translator(nn.Module):
     writes a target. `attention_maps(source, target)` is its way to show what it
     attended to: {"encoder": …, "decoder": …, "cross": …}, each a list with a map
     (batch, heads, query_length, key_length) a layer.
+    ValueError for tokens that are not ids (batch, length).
     """
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
@@ -30,9 +31,9 @@ class Translator(nn.Module):
         return self.write(target, memory, source)
 
     def read(self, source: Tensor) -> Tensor:
-        """The memory of a source."""
+        """The memory of a source; NotImplementedError unless a reading says how."""
         raise NotImplementedError
 
     def write(self, tokens: Tensor, memory: Tensor, source: Tensor) -> Tensor:
-        """The states of all tokens at once."""
+        """The states of all tokens; NotImplementedError unless a reading says how."""
         raise NotImplementedError

@@ -25,6 +25,7 @@ def process_group() -> Iterator[torch.device]:
     """Join the processes that torchrun started; gives this one's device.
 
     NCCL between GPUs, each process with one of its machine's; gloo between CPUs.
+    RuntimeError without torchrun; ValueError for more processes than GPUs, if any.
     """
     if not dist.is_torchelastic_launched():
         raise RuntimeError("start this script by torchrun --nproc-per-node 2 …")

@@ -285,7 +285,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def beam_size(text: str) -> int:
-    """A whole number from 1 on."""
+    """A whole number from 1 on; ArgumentTypeError or ValueError for anything else."""
     if int(text) < 1:
         raise argparse.ArgumentTypeError(f"must be at least 1: {text}")
     return int(text)

@@ -40,7 +40,7 @@ class Translator:
         """Translate sentences; max_length as in `translate_ids`.
 
         UnknownWordError if a Vocabulary lacks a word; ValueError for a sentence that
-        is longer than the positional table.
+        is longer than the positional table; TypeError for one string, not a list.
         """
         if isinstance(sentences, str):
             raise TypeError("translate takes a list of sentences; put this one in [ ]")
@@ -75,7 +75,9 @@ class Translator:
         )
 
     @classmethod
-    def load(cls, path: str | Path, *, device: str | torch.device = "cpu"):
+    def load(
+        cls, path: str | Path, *, device: str | torch.device = "cpu"
+    ) -> "Translator":
         """Read what `save` wrote; CheckpointError if the file is missing or damaged."""
         if not Path(path).exists():
             raise CheckpointError(f"there is no saved translator at {path}")

@@ -82,7 +82,7 @@ def with_seed(recipe: Recipe, seed: int, **budget) -> Recipe:
 def load_text(name: str, folder: str | None = None, **options: str) -> ParallelText:
     """The sentence pairs of a corpus by its name; the rest is for `load_multi30k`.
 
-    ValueError for a name that is not one of CORPORA.
+    ValueError for a name that is not one of CORPORA, DataError as in `load_multi30k`.
     """
     if name not in CORPORA:
         raise ValueError(f"the corpora are {', '.join(CORPORA)}: not {name!r}")
