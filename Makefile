@@ -3,7 +3,8 @@
 # ARGS="…" passes further arguments on: make lab ARGS="--no-browser --port 8899".
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab test test-browser test-colab run lint bench publish
+.PHONY: help setup lab check test test-long test-seeds test-math test-browser \
+	test-colab test-newest studies run lint bench publish
 
 # The first Python that the course supports; else python3, whose error says the rest.
 suitable = for p in python3 python3.13 python3.12 python3.11; do \
@@ -27,14 +28,37 @@ lab: setup ## open the course in JupyterLab, on lesson 00
 # A process for each core, up to four, and each file, notebooks too, in one of them.
 PARALLEL := -n auto --maxprocesses 4 --dist loadfile
 
-test: lint ## check everything: style, helpers, laws, and every notebook's outputs
+check: lint ## check a small change: LESSON=02 for a lesson, CHANGED=main for a branch's
+	$(VENV) -m tools.check $(if $(LESSON),--lesson $(LESSON)) $(if $(CHANGED),--changed $(CHANGED))
+
+test: lint ## check everything once: style, laws, helpers, and every notebook's outputs
 	$(VENV) -m pytest $(PARALLEL) $(ARGS)
+
+# Hours; with -k, make goes on after a part that failed.
+LONG := test-seeds test-math test-browser test-colab test-newest studies
+test-long: lint $(LONG) ## check with more seeds, packages, a browser, and every study
+
+test-seeds: setup ## the unit tests with twenty seeds, the long ones and stale tables too
+	$(VENV) -m pytest $(PARALLEL) --seeds 20 -m "" --runxfail tests $(ARGS)
+
+test-math: setup ## run every notebook on the machine's own math path
+	COURSE_MATH=own $(VENV) -m pytest $(PARALLEL) notebooks $(ARGS)
 
 test-browser: setup ## open a lesson in a browser and move its widgets (needs Chromium)
 	$(VENV) -m pytest tests/browser $(ARGS)
 
 test-colab: setup ## run every lesson as Colab would (ARGS=--colab-torch: its torch too)
 	$(VENV) -m tools.colab $(ARGS)
+
+NEWEST := .cache/newest
+test-newest: setup ## check everything with the newest release of each package
+	$(PYTHON) -m venv --clear $(NEWEST)
+	$(PYTHON) tools/newest.py > $(NEWEST)/requirements.txt
+	$(NEWEST)/bin/python -m pip install --quiet --requirement $(NEWEST)/requirements.txt
+	$(NEWEST)/bin/python -m pytest $(PARALLEL) $(ARGS)
+
+studies: setup ## run the studies and store their tables (NAME=… for one)
+	$(VENV) -m studies $(NAME)
 
 run: setup ## execute all notebooks and store their outputs (ARGS="path …" for some)
 	$(VENV) -m tools.notebooks run $(ARGS)
@@ -43,7 +67,7 @@ lint: setup ## check style and format of code and notebooks
 	$(VENV) -m ruff check .
 	$(VENV) -m ruff format --check .
 
-bench: setup ## measure speed, memory and growth beside others (ARGS=toy, course: more)
+bench: setup ## measure speed, memory and growth beside others (ARGS=course: every lesson)
 	$(VENV) -m benchmarks $(ARGS)
 
 publish: setup ## stamp URL=https://github.com/<owner>/<name> into cells and badges

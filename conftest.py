@@ -20,6 +20,23 @@ if os.name == "nt":
     asyncio.set_event_loop_policy(asyncio.WindowsSelectorEventLoopPolicy())
 
 
+def at_least_one(text):
+    """A number of seeds: with none of them, tests that ask for one would not run."""
+    if int(text) < 1:
+        raise ValueError
+    return int(text)
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--seeds",
+        type=at_least_one,
+        default=3,
+        metavar="N",
+        help="tests that ask for a seed run with 0 … N - 1 (default: 3)",
+    )
+
+
 def pytest_configure(config):
     """Let pytest be called from any folder of the repository."""
     rules = config.option.nbval_sanitize_with

@@ -107,7 +107,7 @@ def load_multi30k(
 
 
 def find_folder(given: str | Path) -> Path:
-    """The folder given, or its subfolder `multi30k`."""
+    """The folder given, or its subfolder `multi30k`; DataError if there is none."""
     path = Path(given).expanduser()
     if not path.is_dir():
         raise DataError(f"the data folder {path} does not exist")
@@ -171,6 +171,7 @@ def explain(error: OSError | ValueError) -> str:
 
 
 def read_pairs(folder: Path, name: str, source: str, target: str) -> list[TextPair]:
+    """The pairs of one split; DataError if its halves differ in length."""
     sources, targets = (
         read_lines(folder, f"{name}.{language}") for language in (source, target)
     )
@@ -183,7 +184,7 @@ def read_pairs(folder: Path, name: str, source: str, target: str) -> list[TextPa
 
 
 def read_lines(folder: Path, name: str) -> list[str]:
-    """The lines of folder/name or folder/name.gz, whose SHA256SUMS must hold."""
+    """The lines of folder/name or folder/name.gz; DataError as `load_multi30k` says."""
     path = next((p for p in (folder / name, folder / f"{name}.gz") if p.exists()), None)
     if path is None:
         raise DataError(

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from helpers.checkpoints import write_atomically
 from helpers.provenance import code_hash, with_imports
 from helpers.runtime import environment_report
+from helpers.scale.checkpoints import write_atomically
 
 FOLDER = Path(__file__).parent
 OWN = {"__init__", "__main__", "tables"}

@@ -81,7 +81,7 @@ def arguments(numbers: Sequence[str]) -> list[str]:
     own = [path for number in numbers for path in files_of(number)]
     words = [*(path.stem for path in own), "lessons_show_what_helpers_keeps"]
     paths = [*(path.relative_to(ROOT).as_posix() for path in own), *LAWS]
-    return [*paths, "-k", " or ".join(words), "-m", "not long", "--seeds", "1"]
+    return [*paths, "-k", " or ".join(words), "--seeds", "1"]
 
 
 def main(given: Sequence[str] | None = None) -> int:

@@ -24,9 +24,11 @@ import subprocess
 import sys
 import time
 import tomllib
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 import nbformat
+from nbformat import NotebookNode
 from PIL import Image
 
 from tools import computed_with, laws, one_text
@@ -53,18 +55,18 @@ class NotebookError(Exception):
     """A notebook cannot be stored as it is; the text says where and why."""
 
 
-def all_notebooks(folder=NOTEBOOKS):
+def all_notebooks(folder: Path = NOTEBOOKS) -> list[Path]:
     """Paths of all lessons and solutions, in reading order."""
     return [*sorted(folder.glob("*.ipynb")), *sorted(folder.glob("solutions/*.ipynb"))]
 
 
-def published(root=ROOT):
+def published(root: Path = ROOT) -> tuple[str, str]:
     """(repository, tag) from pyproject.toml; the repository is "" until it is set."""
     project = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))
     return project["tool"]["course"]["repository"], project["tool"]["course"]["tag"]
 
 
-def setup_cell(root=ROOT):
+def setup_cell(root: Path = ROOT) -> str:
     """The set-up cell's text, stamped with the repository and tag of pyproject.toml."""
     repository, tag = published(root)
     template = (root / "tools" / "setup_cell.py").read_text("utf-8").strip()
@@ -72,7 +74,7 @@ def setup_cell(root=ROOT):
     return re.sub(r"^REPOSITORY, TAG = .*$", stamp, template, flags=re.MULTILINE)
 
 
-def badge(path, root=ROOT):
+def badge(path: Path, root: Path = ROOT) -> str:
     """The markdown that opens the notebook at `path` in Colab; "" before publishing."""
     repository, tag = published(root)
     if not repository:
@@ -86,7 +88,7 @@ def badge(path, root=ROOT):
     )
 
 
-def with_badge(page, badge):
+def with_badge(page: str, badge: str) -> str:
     """A page's markdown with this badge, or with none, below its first heading."""
     title, newline, rest = page.partition("\n")
     if not newline:
@@ -95,7 +97,7 @@ def with_badge(page, badge):
     return f"{title}\n\n{badge}\n{rest}" if badge else f"{title}\n{rest}"
 
 
-def stamp(notebook, path, root=ROOT):
+def stamp(notebook: NotebookNode, path: Path, root: Path = ROOT) -> None:
     """Write the course's address into a notebook: set-up cell, in lessons a badge."""
     for cell in notebook.cells:
         if "setup" in cell.metadata.get("tags", []):
@@ -105,7 +107,7 @@ def stamp(notebook, path, root=ROOT):
         first.source = with_badge(first.source, badge(path, root))
 
 
-def normalise(notebook, *, gpu=False):
+def normalise(notebook: NotebookNode, *, gpu: bool = False) -> NotebookNode:
     """A copy in the one form that is stored: see the laws in tools/laws.py.
 
     `gpu` keeps the notebook's request for an accelerator on Colab.
@@ -131,7 +133,7 @@ def normalise(notebook, *, gpu=False):
     return notebook
 
 
-def _normal_outputs(cell):
+def _normal_outputs(cell: NotebookNode) -> Iterator[NotebookNode]:
     """The cell's outputs: streams merged, without metadata and notes in PNGs."""
     before = None
     for output in cell.outputs:
@@ -149,7 +151,7 @@ def _normal_outputs(cell):
         yield output
 
 
-def bare_png(encoded):
+def bare_png(encoded: str) -> str:
     """A base64 PNG in 256 colours, a third of the size, without notes and dates."""
     png = base64.b64decode(encoded)
     image = Image.open(io.BytesIO(png))
@@ -168,7 +170,7 @@ def bare_png(encoded):
     return base64.b64encode(b"".join(kept)).decode("ascii")
 
 
-def name_cells(notebook):
+def name_cells(notebook: NotebookNode) -> None:
     """Give each cell without a readable id one: from its tag, definition or heading."""
     taken = {cell.id for cell in notebook.cells if laws.is_readable_id(cell.id)}
     seen, heading, exercise = set(), "cell", ""
@@ -184,7 +186,7 @@ def name_cells(notebook):
         seen.add(cell.id)
 
 
-def _base_of_id(cell, heading, exercise):
+def _base_of_id(cell: NotebookNode, heading: str, exercise: str) -> str:
     tags = cell.metadata.get("tags", [])
     if cell.cell_type == "markdown":
         return heading if laws.headings(cell.source) else f"{heading}-text"
@@ -196,7 +198,7 @@ def _base_of_id(cell, heading, exercise):
     return f"define-{_slug(defined.group(1))}" if defined else f"{heading}-code"
 
 
-def _slug(text):
+def _slug(text: str) -> str:
     """The first words of `text` as an id: lower-case ASCII letters and digits."""
     words = re.findall(r"[a-z0-9]+", text.lower())
     while words and not words[0][0].isalpha():
@@ -209,12 +211,12 @@ def _slug(text):
     return slug or "cell"
 
 
-def read(path):
+def read(path: Path) -> NotebookNode:
     """The notebook at `path`."""
     return nbformat.read(path, as_version=4)
 
 
-def write(notebook, path):
+def write(notebook: NotebookNode, path: Path) -> bool:
     """Store atomically, as nbformat does: sorted keys, a newline at the end."""
     nbformat.validate(notebook)
     text = nbformat.writes(notebook).rstrip("\n") + "\n"
@@ -226,7 +228,7 @@ def write(notebook, path):
     return True
 
 
-def execute(notebook, folder, *, long=False):
+def execute(notebook: NotebookNode, folder: Path, *, long: bool = False) -> None:
     """Run all cells in a fresh kernel of this Python, with `folder` as its directory.
 
     With long, lessons take the time, the threads and the GPU that they would take
@@ -255,7 +257,7 @@ def execute(notebook, folder, *, long=False):
         raise NotebookError(_where(notebook, error)) from None
 
 
-def _where(notebook, error):
+def _where(notebook: NotebookNode, error: Exception) -> str:
     failed = [
         cell.id
         for cell in notebook.cells
@@ -264,7 +266,7 @@ def _where(notebook, error):
     return f"cell {failed[0] if failed else '(unknown)'} failed:\n{error}"
 
 
-def sanitised(text):
+def sanitised(text: str) -> str:
     """`text` as nbval compares it: with tests/nbval_sanitize.cfg applied."""
     from nbval.plugin import get_sanitize_patterns
 
@@ -273,7 +275,9 @@ def sanitised(text):
     return text
 
 
-def keep_outputs(notebook, stored, same):
+def keep_outputs(
+    notebook: NotebookNode, stored: NotebookNode, same: Collection[str]
+) -> None:
     """Put stored outputs back: of the cells `same`, where the text is as compared."""
     before = {cell.id: cell for cell in laws.code_cells(stored)}
     for cell in laws.code_cells(notebook):
@@ -282,7 +286,7 @@ def keep_outputs(notebook, stored, same):
             cell.outputs = old.outputs
 
 
-def keep_long_run(notebook, stored):
+def keep_long_run(notebook: NotebookNode, stored: NotebookNode) -> None:
     """Put the outputs of the stored long run back, each where the text fits its own.
 
     Raises NotebookError with the cells where it does not.
@@ -304,11 +308,11 @@ def keep_long_run(notebook, stored):
         )
 
 
-def _as_compared(cell):
+def _as_compared(cell: NotebookNode) -> list[tuple[str, str]]:
     return [(o.output_type, sanitised(laws.text_of(o))) for o in cell.outputs]
 
 
-def run(path, *, fresh=False, long=False):
+def run(path: Path, *, fresh: bool = False, long: bool = False) -> bool:
     """Execute the notebook at `path`, normalise it and store it in place.
 
     A lesson of LONG_RUNS is executed in its minute's version, whose outputs must agree
@@ -341,14 +345,14 @@ def run(path, *, fresh=False, long=False):
     return write(notebook, path)
 
 
-def picture(notebook, cell_id):
+def picture(notebook: NotebookNode, cell_id: str) -> bytes:
     """The PNG that the cell with this id stored."""
     (cell,) = (cell for cell in notebook.cells if cell.id == cell_id)
     (png,) = (o.data["image/png"] for o in cell.outputs if "data" in o)
     return base64.b64decode(png)
 
 
-def _demand_one_text(notebook):
+def _demand_one_text(notebook: NotebookNode) -> None:
     if not one_text.helper_cells(notebook):
         return
     kept = one_text.kept_definitions(one_text.modules())
@@ -358,7 +362,7 @@ def _demand_one_text(notebook):
         raise NotebookError("\n".join([*broken, repair]))
 
 
-def sync(path, *, check=False, from_notebook=False):
+def sync(path: Path, *, check: bool = False, from_notebook: bool = False) -> bool:
     """Make the shown and the kept definitions agree; return whether they differed."""
     notebook, texts = read(path), one_text.modules()
     if from_notebook and not check:
@@ -377,7 +381,7 @@ def sync(path, *, check=False, from_notebook=False):
     return bool(changed)
 
 
-def peak_memory():
+def peak_memory() -> float:
     """The most memory, in GB, that one kernel so far has held; 0 where none tells."""
     try:
         import resource  # not on Windows
@@ -387,7 +391,7 @@ def peak_memory():
     return most / (2**30 if sys.platform == "darwin" else 2**20)
 
 
-def _parse(arguments):
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m tools.notebooks",
         description=__doc__,
@@ -410,7 +414,7 @@ def _parse(arguments):
     return parser.parse_args(arguments)
 
 
-def main(arguments=None):
+def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns the exit status."""
     options = _parse(arguments)
     differed = False
