@@ -12,17 +12,9 @@ def test_lessons_show_what_helpers_keeps():
         path.stem: notebooks.read(path)
         for path in sorted((ROOT / "notebooks").glob("*.ipynb"))
     }
-    pending = one_text.read_pending()
-    faults = [*one_text.faults(lessons, one_text.modules(), pending)]
+    faults = [*one_text.faults(lessons, one_text.modules())]
     repair = "a differing cell is repaired by: python -m tools.notebooks sync"
     assert not faults, "\n" + "\n\n".join([*faults, repair])
-
-
-def test_pending_components_name_lessons_to_come():
-    written = {path.name[:2] for path in (ROOT / "notebooks").glob("*.ipynb")}
-    for component, lesson in one_text.read_pending().items():
-        assert lesson in {f"{number:02d}" for number in range(1, 18)}
-        assert lesson not in written, f"lesson {lesson} is written: show {component}"
 
 
 def test_modules_exempt_from_being_shown_are_few_and_reasoned():
@@ -56,12 +48,8 @@ def double(number):
 
 
 @math.cache
-class Doubler:
+class _Doubler:
     """Doubles."""
-
-
-def _private():
-    pass
 '''
 
 SHOWN = '''\
@@ -73,8 +61,6 @@ def double(number):
     """Twice the number."""
     return TIMES * number'''
 
-PENDING = {"maths.Doubler": "02"}
-
 
 def lesson(*sources, tags=("helpers",)):
     cells = [v4.new_code_cell(source) for source in sources]
@@ -84,9 +70,9 @@ def lesson(*sources, tags=("helpers",)):
     return v4.new_notebook(cells=cells)
 
 
-def faults(*sources, module=MODULE, pending=PENDING, name="02_double", tags="helpers"):
+def faults(*sources, module=MODULE, name="02_double", tags="helpers"):
     shown = {name: lesson(*sources, tags=[tags])}
-    return "\n".join(one_text.faults(shown, {"maths": module}, pending))
+    return "\n".join(one_text.faults(shown, {"maths": module}))
 
 
 def test_the_same_text_is_no_fault():
@@ -95,9 +81,9 @@ def test_the_same_text_is_no_fault():
 
 def test_definitions_carry_their_decorators_and_comments():
     found = one_text.definitions(MODULE)
-    assert list(found) == ["TIMES", "double", "Doubler", "_private"]
+    assert list(found) == ["TIMES", "double", "_Doubler"]
     assert found["TIMES"].startswith("# Twice.\n")
-    assert found["Doubler"].startswith("@math.cache\nclass")
+    assert found["_Doubler"].startswith("@math.cache\nclass")
 
 
 @pytest.mark.parametrize(
@@ -110,16 +96,7 @@ def test_definitions_carry_their_decorators_and_comments():
         ({"sources": ["def triple():\n    pass"]}, "no module of helpers/ defines"),
         ({"sources": [SHOWN, SHOWN]}, "shown more than once"),
         ({"sources": [SHOWN], "name": "03_x"}, "does not name lesson 03"),
-        ({"sources": [SHOWN], "pending": {}}, "Doubler is kept but shown in no"),
         ({"sources": [SHOWN], "tags": "map"}, "double is kept but shown in no"),
-        (
-            {"sources": [SHOWN], "pending": PENDING | {"maths.double": "02"}},
-            "maths.double is shown now: take it out",
-        ),
-        (
-            {"sources": [SHOWN], "pending": PENDING | {"maths.gone": "02"}},
-            "maths.gone in tests/pending_components.txt does not exist",
-        ),
     ],
 )
 def test_each_breach_is_found(breach, message):
@@ -130,7 +107,7 @@ def test_each_breach_is_found(breach, message):
 def test_a_cell_shows_one_module():
     texts = {"one": "def f():\n    pass\n", "two": "def g():\n    pass\n"}
     shown = {"02_x": lesson("def f():\n    pass\n\n\ndef g():\n    pass")}
-    found = "\n".join(one_text.faults(shown, texts, {}))
+    found = "\n".join(one_text.faults(shown, texts))
     assert "one cell shows one module" in found
 
 
@@ -139,18 +116,16 @@ def test_the_mutants_must_be_shown_and_the_checks_must_not():
         "debugger.mutants": MODULE,
         "checks.lesson02": MODULE.replace("ouble", "rop"),
     }
-    found = "\n".join(one_text.faults({}, texts, {}))
+    found = "\n".join(one_text.faults({}, texts))
     assert "debugger.mutants.double is kept but shown in no" in found
-    assert "debugger.mutants.Doubler is kept but shown in no" in found
     assert "lesson02" not in found
 
 
 def test_a_mutant_that_differs_from_its_cell_is_found():
-    texts = {"debugger.mutants": MODULE, "maths": "def other():\n    pass\n"}
-    pending = {"debugger.mutants.Doubler": "02", "maths.other": "02"}
+    texts = {"debugger.mutants": MODULE}
     same, changed = SHOWN, SHOWN.replace("the number", "it")
-    assert [*one_text.faults({"02_x": lesson(same)}, texts, pending)] == []
-    (fault,) = one_text.faults({"02_x": lesson(changed)}, texts, pending)
+    assert [*one_text.faults({"02_x": lesson(same)}, texts)] == []
+    (fault,) = one_text.faults({"02_x": lesson(changed)}, texts)
     assert "helpers/debugger/mutants.py" in fault and '+    """Twice it."""' in fault
 
 

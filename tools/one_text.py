@@ -17,7 +17,6 @@ from nbformat import NotebookNode
 from tools.reproducible import ROOT
 
 HELPERS = ROOT / "helpers"
-PENDING = ROOT / "tests" / "pending_components.txt"
 
 # {module: {name: its text}}
 Kept = dict[str, dict[str, str]]
@@ -179,13 +178,11 @@ def _diff(text: str, cell: NotebookNode, module: str) -> str:
     return "\n".join(lines) or "the texts differ in the ends of lines only"
 
 
-def faults(
-    notebooks: dict[str, NotebookNode], texts: dict[str, str], pending: dict[str, str]
-) -> Iterator[str]:
+def faults(notebooks: dict[str, NotebookNode], texts: dict[str, str]) -> Iterator[str]:
     """Every breach of the rule, as sentences; empty when it holds.
 
-    Args: {lesson name: notebook}, {module: text}, {"module.name": lesson number}.
-    ValueError for a module that is not Python.
+    Args: {lesson name: notebook}, {module: text}. ValueError for a module that is not
+    Python.
     """
     kept = kept_definitions(texts)
     shown_in = defaultdict(list)
@@ -196,14 +193,11 @@ def faults(
             if module:
                 for name in definitions(cell.source):
                     shown_in[f"{module}.{name}"].append(lesson)
-    yield from _ownership_faults(kept, texts, shown_in, pending)
+    yield from _ownership_faults(kept, texts, shown_in)
 
 
 def _ownership_faults(
-    kept: Kept,
-    texts: dict[str, str],
-    shown_in: dict[str, list[str]],
-    pending: dict[str, str],
+    kept: Kept, texts: dict[str, str], shown_in: dict[str, list[str]]
 ) -> Iterator[str]:
     for component, lessons in shown_in.items():
         module = component.rpartition(".")[0]
@@ -214,18 +208,12 @@ def _ownership_faults(
                 f"helpers.{module}: its docstring does not name lesson "
                 f'{lessons[0][:2]}, which shows {component} (write "Lesson NN")'
             )
-    public = public_components(kept)
-    for component in public:
-        if component not in shown_in and component not in pending:
+    for component in public_components(kept):
+        if component not in shown_in:
             yield (
                 f"{component} is kept but shown in no lesson: show it in a cell tagged "
-                f"helpers, or add '{component} NN' to tests/{PENDING.name}"
+                "helpers, or name it in NOT_SHOWN with a reason (tools/one_text.py)"
             )
-    for component in pending:
-        if component in shown_in:
-            yield f"{component} is shown now: take it out of tests/{PENDING.name}"
-        elif component not in public:
-            yield f"{component} in tests/{PENDING.name} does not exist in helpers/"
 
 
 def public_components(kept: Kept) -> list[str]:
@@ -250,12 +238,6 @@ def lessons_named(text: str) -> set[str]:
         for group in re.findall(r"[Ll]essons?((?:,? (?:and )?\d\d)+)\b", docstring)
         for number in re.findall(r"\d\d", group)
     }
-
-
-def read_pending(path: Path = PENDING) -> dict[str, str]:
-    """{component: lesson number}, from lines "module.component NN" and comments (#)."""
-    lines = path.read_text("utf-8").splitlines()
-    return dict(words for line in lines if (words := line.split("#")[0].split()))
 
 
 def show(notebook: NotebookNode, texts: dict[str, str]) -> list[str]:
