@@ -1,13 +1,15 @@
 # Every target but help first sets up .venv, once: tools/setup_venv.py does nothing
 # when .venv already matches requirements.txt and pyproject.toml.
 # ARGS="…" passes further arguments on: make lab ARGS="--no-browser --port 8899".
+# TORCH=cpu or TORCH=cuda replaces .venv's build of PyTorch: make lab TORCH=cuda.
 
 .DEFAULT_GOAL := help
 .PHONY: help setup lab check test test-long test-seeds test-math test-browser \
 	test-colab test-newest studies run lint bench publish
 
 # The first Python that the course supports; else python3, whose error says the rest.
-suitable = for p in python3 python3.13 python3.12 python3.11; do \
+# .venv's own starts fastest: what python3 names may be a script that looks for one.
+suitable = for p in $(VENV) python3 python3.13 python3.12 python3.11; do \
 	"$$p" tools/setup_venv.py --suitable >/dev/null 2>&1 && echo "$$p" && break; done
 PYTHON ?= $(or $(shell $(suitable)),python3)
 VENV := .venv/bin/python

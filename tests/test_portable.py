@@ -13,7 +13,6 @@ from tools.reproducible import ROOT
 
 # Calls that may leave the encoding open: {(file, called): reason}.
 OPEN = {
-    ("tools/setup_venv.py", "Popen"): "pip and this Python take the same one",
     ("the set-up cell", "read_text"): "it reads on Colab, and a list in ASCII",
 }
 # The place of the encoding among the arguments, for what reads or writes text.
