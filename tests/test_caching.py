@@ -5,10 +5,11 @@ import torch
 from samples import sentences, small_model
 from torch.testing import assert_close
 
-from helpers import PAD, caching
+from helpers import PAD
 from helpers.caching import CachedDecoding, DecoderCache
 from helpers.masks import causal_mask, padding_mask
 
+pytestmark = pytest.mark.usefixtures("seed")
 CLOSE = {"atol": 1e-5, "rtol": 1e-5}
 NORM_ORDERS = pytest.mark.parametrize("norm_first", [False, True])
 
@@ -69,22 +70,6 @@ def test_several_positions_at_once_want_a_mask(cut):
     ]
     expected = model.decode(target, memory, source)
     assert_close(torch.cat(pieces, dim=1), expected, **CLOSE)
-
-
-def test_the_source_is_projected_and_its_padding_found_once(monkeypatch):
-    model, (source, target) = small_model(), unpadded()
-    projected, masked = [], []
-    for layer in model.decoder.layers:
-        layer.cross_attention.key_projection.register_forward_hook(
-            lambda *_: projected.append(1)
-        )
-    monkeypatch.setattr(
-        caching, "padding_mask", lambda ids: masked.append(1) or padding_mask(ids)
-    )
-    decoding = CachedDecoding(model, source)
-    for token in target.unbind(1):
-        decoding.step(token)
-    assert len(projected) == len(model.decoder.layers) and len(masked) == 1
 
 
 def test_stepping_past_the_positional_table():

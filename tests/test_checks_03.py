@@ -248,7 +248,6 @@ def test_predictions_not_attempted():
 
 
 def test_the_suspects_do_what_is_said_of_them():
-    torch.manual_seed(0)
     x = torch.randn(1, 6, 8)
     reach = {name: influence(f, x) > 0 for name, f in lesson03.SUSPECTS.items()}
     real, past = torch.arange(6) < 4, causal_mask(6)[0, 0]
@@ -314,7 +313,6 @@ def test_sound_translations(function):
 
 def test_pytorchs_module_agrees_with_the_right_answer():
     module = torch.nn.MultiheadAttention(4, 2, batch_first=True)
-    torch.manual_seed(0)
     x = torch.randn(1, 5, 4)
     padded, future = torch.tensor([[False] * 3 + [True] * 2]), ~causal_mask(5)[0, 0]
     _, weights = module(x, x, x, key_padding_mask=padded, attn_mask=future)

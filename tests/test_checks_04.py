@@ -277,7 +277,6 @@ def a_whole_new_weight(module):
     [writer(), writer(query=6, key=6), with_a_random_basis, a_whole_new_weight],
 )
 def test_sound_third_heads(sound):
-    torch.manual_seed(0)
     assert_all_right(lesson04.third_head.findings(sound), 4)
 
 
@@ -339,7 +338,6 @@ def spoils_head_1(module):
 
 @torch.no_grad()
 def random_weights(module):
-    torch.manual_seed(0)
     for part in (module.query_projection, module.key_projection):
         part.weight[HEAD_3, WORDS] = 10 * torch.randn(8, 8)
     return module

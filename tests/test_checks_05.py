@@ -9,9 +9,6 @@ from torch import nn
 from torch.nn import functional as F
 
 from helpers.checks import lesson05
-from helpers.layers import LayerNorm, Residual
-
-SEEDS = range(5)
 
 
 def mutant(source, name, *changes):
@@ -69,17 +66,9 @@ SOUND = [
 ]
 
 
-@pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("sound", SOUND)
 def test_nothing_sound_is_blamed(sound, seed):
     assert_all_right(lesson05.layer_norm.findings(sound, seed=seed), 4)
-
-
-def test_the_reference_is_the_courses_norm():
-    x, gain, bias = lesson05._probe(0, 2, 3, 5)
-    norm = LayerNorm(5)
-    norm.load_state_dict({"gain": gain, "bias": bias})
-    torch.testing.assert_close(lesson05.version(x, gain, bias), norm(x).detach())
 
 
 # As learners write it, apart from the wrong versions that the check compares with.
@@ -137,7 +126,6 @@ EPS_MUTANTS = {
 }
 
 
-@pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("name", NORM_MUTANTS)
 def test_mistakes_in_the_norm_are_named(name, seed):
     wrong = mutant(NORM, "norm", *NORM_MUTANTS[name])
@@ -146,7 +134,6 @@ def test_mistakes_in_the_norm_are_named(name, seed):
     assert len(found) == 1
 
 
-@pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("name", EPS_MUTANTS)
 def test_mistakes_with_eps_are_named(name, seed):
     wrong = mutant(NORM, "norm", *EPS_MUTANTS[name])
@@ -230,19 +217,8 @@ def sound_first(x, sublayer, norm, dropout):
     return x + dropout(sublayer(norm(x)))
 
 
-@pytest.mark.parametrize("seed", SEEDS)
 def test_sound_residuals_are_not_blamed(seed):
     assert_all_right(lesson05.residuals.findings(sound_last, sound_first, seed=seed), 4)
-
-
-@pytest.mark.parametrize("norm_first", [False, True])
-def test_the_residual_reference_is_the_courses(norm_first):
-    x, sublayer, norm, _ = lesson05._residual_probe(0)
-    residual = Residual(7, dropout=0.0, norm_first=norm_first)
-    residual.norm = norm
-    order = lesson05.FIRST if norm_first else lesson05.LAST
-    version = lesson05.residual_version(order, x, sublayer, norm, nn.Identity())
-    torch.testing.assert_close(version, residual(x, sublayer))
 
 
 LAST_MUTANTS = {
@@ -287,7 +263,6 @@ def residual_mutant(expression):
     return mutant(source, "f")
 
 
-@pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("name", LAST_MUTANTS)
 def test_mistakes_in_norm_last_are_named(name, seed):
     wrong = residual_mutant(LAST_MUTANTS[name])
@@ -296,7 +271,6 @@ def test_mistakes_in_norm_last_are_named(name, seed):
     assert found[0].text.startswith("norm last: ") and name in found[0].text
 
 
-@pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("name", FIRST_MUTANTS)
 def test_mistakes_in_norm_first_are_named(name, seed):
     wrong = residual_mutant(FIRST_MUTANTS[name])
@@ -324,21 +298,12 @@ def test_one_residual_may_be_left_for_later():
 RIGHT = {"a": "vanishes", "b": "stays", "c": "explodes"}
 
 
-@pytest.fixture(scope="module")
-def norms():
-    wirings = lesson05.WIRINGS.items()
-    return {name: lesson05.gradient_norms(wiring) for name, (wiring, *_) in wirings}
-
-
-def test_the_right_fates_are_those_measured(norms):
-    for seed in (None, 1, 2):
-        for name, (wiring, due, _) in lesson05.WIRINGS.items():
-            found = norms[name]
-            if seed is not None:
-                found = lesson05.gradient_norms(wiring, seed=seed)
-            ratio = found[0] / found[-1]
-            fate = "stays" if 1 / 30 < ratio < 30 else "vanishes"
-            assert due == ("explodes" if ratio > 30 else fate), (name, ratio)
+def test_the_right_fates_are_those_measured(seed):
+    for name, (wiring, due, _) in lesson05.WIRINGS.items():
+        norms = lesson05.gradient_norms(wiring, seed=seed)
+        ratio = norms[0] / norms[-1]
+        fate = "stays" if 1 / 30 < ratio < 30 else "vanishes"
+        assert due == ("explodes" if ratio > 30 else fate), (name, ratio)
 
 
 def test_right_predictions_are_right_and_drawn(monkeypatch):
@@ -384,11 +349,9 @@ def test_nothing_is_measured_before_an_answer():
 
 
 def test_measuring_leaves_the_callers_random_numbers_alone():
-    torch.manual_seed(3)
-    expected = torch.rand(2)
-    torch.manual_seed(3)
+    before = torch.get_rng_state()
     lesson05.gradient_norms(lesson05.WIRINGS["b"][0], n_layers=2)
-    torch.testing.assert_close(torch.rand(2), expected)
+    assert torch.equal(torch.get_rng_state(), before)
 
 
 # ----------------------------------------------------------------- whatever comes in

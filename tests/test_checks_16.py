@@ -123,15 +123,27 @@ def test_the_numbers_tell_the_readings_apart():
 # --- 16.3 -----------------------------------------------------------------------------
 
 
-def sides(theirs, ours, widen=None, query=None, key=1.0):
+def at_the_end_of_each_head(weight, heads, d_head):
+    by_head = weight.unflatten(0, (heads, -1))
+    return F.pad(by_head, (0, 0, 0, d_head - by_head.size(1))).flatten(0, 1)
+
+
+def after_the_last_head(weight, heads, d_head):
+    return F.pad(weight, (0, 0, 0, heads * d_head - len(weight)))
+
+
+def before_the_first_head(weight, heads, d_head):
+    return F.pad(weight, (0, 0, heads * d_head - len(weight), 0))
+
+
+def sides(theirs, ours, zeros=at_the_end_of_each_head, query=None, key=1.0):
     heads, d_head = ours.n_heads, ours.query_projection.out_features // ours.n_heads
     ratio = math.sqrt(d_head * heads / theirs.w_qs.out_features)
-    widen = widen or lesson16._widened
     for mine, part, factor in (
         (ours.query_projection, theirs.w_qs, query(ratio) if query else ratio),
         (ours.key_projection, theirs.w_ks, key),
     ):
-        mine.weight.copy_(factor * widen(part.weight, heads, d_head))
+        mine.weight.copy_(factor * zeros(part.weight, heads, d_head))
         mine.bias.zero_()
     mapping.copy_linear(theirs.w_vs, ours.value_projection)
     mapping.copy_linear(theirs.fc, ours.output_projection)
@@ -217,15 +229,15 @@ FAULTS = {
     "upside down": (lambda t, o: sides(t, o, query=lambda r: 1 / r), "upside down"),
     "no root": (lambda t, o: sides(t, o, query=lambda r: r * r), "the root is missing"),
     "zeros at the end": (
-        lambda t, o: sides(t, o, widen=lesson16._widened_last),
+        lambda t, o: sides(t, o, zeros=after_the_last_head),
         "after the last head",
     ),
     "zeros first": (
-        lambda t, o: sides(t, o, widen=lesson16._widened_first),
+        lambda t, o: sides(t, o, zeros=before_the_first_head),
         "before the first head",
     ),
     "two at once": (
-        lambda t, o: sides(t, o, widen=lesson16._widened_last, query=lambda ratio: 1.0),
+        lambda t, o: sides(t, o, zeros=after_the_last_head, query=lambda ratio: 1.0),
         "; and all zeros come after",
     ),
     "swapped": (swapped, "changed places"),

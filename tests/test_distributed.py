@@ -116,18 +116,13 @@ def test_more_processes_than_gpus(monkeypatch):
 # --- Two processes --------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @needs_torchrun
 def test_two_processes_are_one(tmp_path):
     torchrun(SCRIPT, tmp_path, "together")
 
 
-@needs_torchrun
-def test_an_error_in_one_process_ends_both(tmp_path):
-    process = start(SCRIPT, tmp_path, "no_such_function")
-    errors = finish(process)[1]
-    assert process.returncode != 0 and "KeyError: 'no_such_function'" in errors
-
-
+@pytest.mark.slow
 @needs_torchrun
 def test_a_killed_process_goes_on_from_the_checkpoint(folder, tmp_path):  # noqa: F811
     straight, killed = tmp_path / "straight", tmp_path / "killed"
@@ -146,6 +141,7 @@ def test_a_killed_process_goes_on_from_the_checkpoint(folder, tmp_path):  # noqa
     assert len(losses(killed / RUN_FILE)) == 2 * 3
 
 
+@pytest.mark.slow
 @needs_torchrun
 def test_control_c_stops_both_and_the_same_command_goes_on(
     folder,  # noqa: F811

@@ -18,7 +18,7 @@ from helpers.evaluation import (
     exact_match_by,
 )
 from helpers.training import evaluate_loss
-from helpers.translator import RECIPES, build, load_text, with_seed
+from helpers.translator import RECIPES, build, with_seed
 
 
 def test_exact_match_is_the_share_of_equal_translations():
@@ -83,14 +83,11 @@ def test_scores_need_a_reference_for_each_hypothesis(score, hypotheses, referenc
         score(hypotheses, references)
 
 
+@pytest.mark.usefixtures("seed")
 @pytest.mark.parametrize("decode", [greedy_decode, partial(beam_search, beam_size=3)])
 def test_translations_keep_their_order_and_do_not_depend_on_their_batch(decode):
-    model = small_model()
-    generator = torch.Generator().manual_seed(0)
-    lengths = [5, 1, 9, 3, 5, 7]
-    sources = [
-        torch.randint(4, 50, (n,), generator=generator).tolist() for n in lengths
-    ]
+    model, lengths = small_model(), [5, 1, 9, 3, 5, 7]
+    sources = [torch.randint(4, 50, (n,)).tolist() for n in lengths]
     options = {"decode": decode, "max_length": 12}
     together = translate_ids(model, sources, sentences_per_batch=4, **options)
     for source, output in zip(sources, together, strict=True):
@@ -98,9 +95,8 @@ def test_translations_keep_their_order_and_do_not_depend_on_their_batch(decode):
         assert output == until_end(alone)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_the_toy_translator_starts_at_the_logarithm_of_its_vocabulary(seed):
-    text = load_text("toy")
-    translator = build(with_seed(RECIPES["toy"], seed), text)
-    loss = evaluate_loss(translator.model, translator.encode_pairs(text.validation))
+def test_the_toy_translator_starts_at_the_logarithm_of_its_vocabulary(toy_text, seed):
+    translator = build(with_seed(RECIPES["toy"], seed), toy_text)
+    pairs = translator.encode_pairs(toy_text.validation)
+    loss = evaluate_loss(translator.model, pairs)
     assert loss == pytest.approx(math.log(len(translator.target_text)), rel=0.03)

@@ -10,14 +10,14 @@ CLOSE = {"atol": 1e-5, "rtol": 1e-5}
 LONGEST = SIZES["max_length"]
 
 
-def ids(*shape, seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randint(4, 50, shape, generator=generator)
+def ids(*shape):
+    return torch.randint(4, 50, shape)
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["last", "first"])
 def exported(request):
     """The model, and the program that was exported from it once, at one shape."""
+    torch.manual_seed(0)
     model = small_model(norm_first=request.param)
     batch = Dim("batch", max=64)
     source, target = (Dim(name, max=LONGEST) for name in ("source", "target"))
@@ -26,29 +26,30 @@ def exported(request):
     return model, program.module()
 
 
-@pytest.mark.parametrize("batch", [1, 2, 5])
-@pytest.mark.parametrize("source", [1, 7, LONGEST])
-@pytest.mark.parametrize("target", [1, 6, LONGEST])
+@pytest.mark.parametrize(
+    ("batch", "source", "target"),
+    [(1, 7, 6), (2, 1, 6), (2, 7, 1), (1, 1, 1), (5, LONGEST, 6), (5, 7, LONGEST)],
+)
 def test_the_exported_program_equals_the_model(exported, batch, source, target):
     model, program = exported
-    inputs = ids(batch, source), ids(batch, target, seed=1)
+    inputs = ids(batch, source), ids(batch, target)
     assert_close(program(*inputs), model(*inputs), **CLOSE)
 
 
 def test_the_exported_program_hides_padding(exported):
     model, program = exported
-    inputs = sentences(seed=3, rows=5, source_length=9, target_length=8)
+    inputs = sentences(rows=5, source_length=9, target_length=8)
     assert_close(program(*inputs), model(*inputs), **CLOSE)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Guards may run slower on Python 3.13.0")
 @pytest.mark.parametrize("training", [False, True])
 def test_the_model_compiles_without_a_graph_break(training):
     torch.compiler.reset()
     model = small_model(dropout=0.0).train(training)
     compiled = torch.compile(model, fullgraph=True, backend="eager", dynamic=True)
-    for seed, shape in enumerate([(3, 7, 6), (2, 5, 9), (1, 1, 1)]):
-        rows, source, target = shape
-        inputs = ids(rows, source, seed=seed), ids(rows, target, seed=seed + 1)
+    for rows, source, target in [(3, 7, 6), (2, 5, 9), (1, 1, 1)]:
+        inputs = ids(rows, source), ids(rows, target)
         assert_close(compiled(*inputs), model(*inputs), **CLOSE)
     torch.compiler.reset()

@@ -11,7 +11,7 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from helpers import BOS, EOS, PAD, checks
-from helpers.attention import MultiHeadAttention, record_attention
+from helpers.attention import record_attention
 from helpers.batching import Batch, make_batch
 from helpers.decoding import beam_search, greedy_decode
 from helpers.runtime import faster_on_cpu
@@ -130,15 +130,6 @@ def test_recording_adds_the_maps_and_nothing_else():
         assert recording[name] == plain[name], name
 
 
-def test_nothing_is_recorded_once_the_block_is_left():
-    model, (source, target) = small_model(), sentences()
-    with pytest.raises(KeyboardInterrupt), record_attention(model):
-        raise KeyboardInterrupt
-    assert counted(lambda: model(source, target)).calls[FUSED] == ATTENTIONS
-    modules = [m for m in model.modules() if isinstance(m, MultiHeadAttention)]
-    assert all(module.observer is None for module in modules)
-
-
 # -- decoding --------------------------------------------------------------------------
 
 
@@ -240,32 +231,30 @@ def test_adam_takes_all_parameters_in_one_call():
 # -- imports ---------------------------------------------------------------------------
 
 
-def test_the_model_brings_no_package_along_but_torch():
-    code = (
-        "import sys, torch; before = set(sys.modules); import {}; "
-        "print(*{{name.partition('.')[0] for name in set(sys.modules) - before}})"
-    )
-    for module in ("helpers.transformer", "helpers.decoding"):
-        command = [sys.executable, "-c", code.format(module)]
-        run = subprocess.run(command, capture_output=True, encoding="utf-8", check=True)
-        brought = set(run.stdout.split()) - set(sys.stdlib_module_names)
-        assert brought == {"helpers"}
-
-
-@pytest.mark.parametrize(
-    ("use", "lessons"),
-    [
-        ("from helpers import checks", set()),
-        ("from helpers import checks; checks.lesson01", {"lesson01"}),
-        ("from helpers.debugger import adapters, mutants, properties, sealed", set()),
-    ],
-)
-def test_a_lesson_s_checks_are_loaded_when_they_are_used(use, lessons):
-    code = f"import sys; {use}; print(*sys.modules)"
+def printed(code):
+    """The words that a new Python prints."""
     command = [sys.executable, "-c", code]
     run = subprocess.run(command, capture_output=True, encoding="utf-8", check=True)
-    loaded = {name for name in run.stdout.split() if ".checks.lesson" in name}
-    assert loaded == {f"helpers.checks.{name}" for name in lessons}
+    return run.stdout.split()
+
+
+def test_the_model_brings_no_package_along_but_torch():
+    code = (
+        "import sys, torch; before = set(sys.modules); "
+        "import helpers.transformer, helpers.decoding; "
+        "print(*{name.partition('.')[0] for name in set(sys.modules) - before})"
+    )
+    assert set(printed(code)) - set(sys.stdlib_module_names) == {"helpers"}
+
+
+def test_a_lesson_s_checks_are_loaded_when_they_are_used():
+    code = (
+        "import sys; from helpers import checks; "
+        "from helpers.debugger import adapters, mutants, properties, sealed; "
+        "print(*sys.modules); checks.lesson01; print(*sys.modules)"
+    )
+    names = [name for name in printed(code) if ".checks.lesson" in name]
+    assert names == ["helpers.checks.lesson01"]
 
 
 def test_checks_of_a_lesson_that_does_not_exist():

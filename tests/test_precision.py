@@ -4,8 +4,7 @@ import math
 
 import pytest
 import torch
-from samples import SIZES
-from test_training import id_pairs
+from test_training import fresh_model, id_pairs
 from torch.testing import assert_close
 
 from helpers.batching import make_batch
@@ -17,12 +16,6 @@ from helpers.training import (
     average_weights,
     token_loss,
 )
-from helpers.transformer import Transformer, TransformerConfig
-
-
-def fresh_model(seed=0):
-    torch.manual_seed(seed)
-    return Transformer(TransformerConfig(50, 50, norm_first=True, **SIZES))
 
 
 def make_trainer(precision="fp32", epochs=3, compiled=False, **options):
@@ -265,6 +258,7 @@ def backend(monkeypatch):
     torch.compiler.reset()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings(*WARNINGS)
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_compiled_steps_give_the_same_loss(backend, precision):
@@ -285,6 +279,7 @@ def test_compiled_steps_give_the_same_loss(backend, precision):
     assert backend
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings(*WARNINGS)
 def test_one_program_serves_all_lengths(backend):
     trainer = make_trainer(compiled=True)

@@ -1,7 +1,6 @@
 """The five readings under the property checks: no false alarm, and a true one."""
 
 import pytest
-import torch
 
 from helpers import PAD
 from helpers.debugger.adapters import of_reading
@@ -11,16 +10,14 @@ from helpers.readings.pure_attention import AttentionOnlyTranslator
 from helpers.transformer import TransformerConfig
 
 SIZES = {"d_model": 32, "n_heads": 4, "d_ff": 64, "n_layers": 2}
-SEEDS = range(20)
 # What is true of a reading as it was meant; the tests below hold the reasons.
 TRUE_ALARMS = {
     "A": {"initial loss": "the model starts with opinions"},
 }
 
 
-def reading(key, seed):
+def reading(key, seed=0):
     """An untrained one; every other seed with dropout."""
-    torch.manual_seed(seed)
     sizes = {**SIZES, "dropout": 0.1 * (seed % 2)}
     if key == "E":
         config = TransformerConfig(50, 60, share_embeddings=False, **sizes)
@@ -28,7 +25,6 @@ def reading(key, seed):
     return build_reading(key, 50, 60, **sizes)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("key", "ABCDE")
 def test_no_false_alarm_on_a_reading(key, seed):
     subject = of_reading(reading(key, seed), seed=seed)
@@ -40,7 +36,6 @@ def test_no_false_alarm_on_a_reading(key, seed):
     assert all(part in alarms[name] for name, part in due.items())
 
 
-@pytest.mark.parametrize("seed", range(3))
 def test_a_is_loud_because_nothing_norms_its_last_states(seed):
     model = reading("A", seed).eval()
     batch = of_reading(model, seed=seed).sentences()
@@ -54,7 +49,6 @@ def test_a_is_loud_because_nothing_norms_its_last_states(seed):
     assert CHECKS["initial loss"](of_reading(model, seed=seed)).holds
 
 
-@pytest.mark.parametrize("seed", range(3))
 def test_only_padding_looks_at_padding_in_b(seed):
     model = reading("B", seed).eval()
     source, target = of_reading(model, seed=seed).sentences()
@@ -68,7 +62,7 @@ def test_only_padding_looks_at_padding_in_b(seed):
 
 @pytest.mark.parametrize("key", "ABCDE")
 def test_every_map_is_given(key):
-    model = reading(key, 0).eval()
+    model = reading(key).eval()
     source, target = of_reading(model).sentences()
     maps = model.attention_maps(source, target)
     assert list(maps) == ["encoder", "decoder", "cross"]

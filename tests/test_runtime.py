@@ -204,7 +204,6 @@ def test_a_trainer_speeds_its_model_up_and_gives_it_back(end):
 
 
 def test_quick_dropout_keeps_a_share_and_its_mean():
-    torch.manual_seed(0)
     dropout, x = QuickDropout(0.1), torch.full((100, 1000), 3.0, requires_grad=True)
     y = dropout(x)
     assert_close(y.detach().unique(), torch.tensor([0.0, 3 / 0.9]))
@@ -268,6 +267,7 @@ print(statistics.median_low(faults))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc can be told")
 def test_a_training_step_asks_for_no_new_memory():
     """Page faults a step: counted, so that a slow machine changes nothing."""

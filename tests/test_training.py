@@ -126,13 +126,6 @@ def test_loss_is_the_mean_over_real_tokens_only(smoothing):
     assert_close(token_loss(model, longer, label_smoothing=smoothing)[0], loss)
 
 
-def test_no_work_on_padding_in_the_projection():
-    model, batch, rows = small_model(), make_batch(id_pairs(7)), []
-    model.projection.register_forward_hook(lambda m, i, o: rows.append(o.shape))
-    _, tokens = token_loss(model, batch)
-    assert rows == [(tokens, 50)]
-
-
 def test_evaluation_weighs_tokens_not_batches():
     model, pairs = small_model(), id_pairs(20)
     whole = token_loss(model, make_batch(pairs))[0].item()
@@ -211,9 +204,9 @@ def test_a_stopped_run_ends_with_the_same_numbers(stop_after, tmp_path):
 
 
 def test_a_budget_in_minutes_ends_in_time_and_with_a_report():
-    trainer = make_trainer(epochs=None, minutes=1 / 60)
+    trainer = make_trainer(epochs=None, minutes=0.004)
     reports = list(trainer.epochs())
-    assert trainer.finished and 1.0 <= trainer.seconds < 5
+    assert trainer.finished and 0.24 <= trainer.seconds < 5
     assert reports == trainer.reports and reports[-1].step == trainer.step
 
 

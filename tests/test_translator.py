@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -34,7 +35,6 @@ FRENCH = ["un chien court.", "le chat voit un chien.", "est-ce que le chat court
 
 @pytest.fixture
 def translator():
-    torch.manual_seed(0)
     texts = Vocabulary.from_texts(ENGLISH), Vocabulary.from_texts(FRENCH)
     config = TransformerConfig(*map(len, texts), share_embeddings=False, **SIZES)
     return Translator(Transformer(config), *texts)
@@ -172,11 +172,26 @@ def command(folder, output, *more):
     return ["train", *data, "--output", str(output), *map(str, more)]
 
 
+@pytest.fixture(scope="module")
+def finished(folder, tmp_path_factory):
+    """The folder of a run of one epoch."""
+    path = tmp_path_factory.mktemp("run")
+    assert main(command(folder, path, "--epochs", 1)) == 0
+    return path
+
+
+@pytest.fixture
+def run(finished, tmp_path):
+    """A copy of that folder, to go on with or to spoil."""
+    return shutil.copytree(finished, tmp_path / "run")
+
+
 def losses(text):
     """The numbers of the epoch lines without the times."""
     return re.findall(r"(epoch \d+ · step \d+) · .* s · (training .*)", text)
 
 
+@pytest.mark.slow
 def test_train_score_and_translate(folder, tmp_path, capsys):
     assert main(command(folder, tmp_path, "--epochs", 12)) == 0
     output = capsys.readouterr().out
@@ -192,6 +207,7 @@ def test_train_score_and_translate(folder, tmp_path, capsys):
         assert capsys.readouterr().out == "A dog runs.\nA man stands.\n"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="Windows sends no SIGINT to a process")
 def test_ctrl_c_leaves_a_checkpoint_that_resumes_to_the_same_numbers(
     folder, tmp_path, capsys
@@ -228,42 +244,38 @@ def test_another_test_set_by_name(folder, tmp_path, capsys):
     assert "holds neither test_2017_flickr.de nor" in capsys.readouterr().err
 
 
-def test_a_finished_run_is_only_scored_again(folder, tmp_path, capsys):
-    arguments = command(folder, tmp_path, "--epochs", 1)
-    assert main(arguments) == 0 and main(arguments) == 0
+def test_a_finished_run_is_only_scored_again(folder, run, capsys):
+    assert main(command(folder, run, "--epochs", 1)) == 0
     output = capsys.readouterr().out
-    assert len(losses(output)) == 1 and output.count("test, greedy") == 2
+    assert not losses(output) and output.count("test, greedy") == 1
 
 
 def test_minutes_are_kept(folder, tmp_path, capsys):
     start = time.perf_counter()
-    assert main(command(folder, tmp_path, "--minutes", 0.03)) == 0
+    assert main(command(folder, tmp_path, "--minutes", 0.005)) == 0
     assert time.perf_counter() - start < 20
     assert "saved in" in capsys.readouterr().out
 
 
-def test_a_run_with_other_settings(folder, tmp_path, capsys):
-    assert main(command(folder, tmp_path, "--epochs", 1)) == 0
-    assert main(command(folder, tmp_path, "--epochs", 1, "--seed", 1)) == 2
+def test_a_run_with_other_settings(folder, run, capsys):
+    assert main(command(folder, run, "--epochs", 1, "--seed", 1)) == 2
     error = capsys.readouterr().err
     assert "holds a run with other settings: seed is 1, was 0" in error
 
 
-def test_a_run_cut_short(folder, tmp_path, capsys):
-    assert main(command(folder, tmp_path, "--epochs", 1)) == 0
-    run = tmp_path / RUN_FILE
-    run.write_bytes(run.read_bytes()[:-2000])
-    assert main(command(folder, tmp_path, "--epochs", 1)) == 2
+def test_a_run_cut_short(folder, run, capsys):
+    saved = run / RUN_FILE
+    saved.write_bytes(saved.read_bytes()[:-2000])
+    assert main(command(folder, run, "--epochs", 1)) == 2
     error = capsys.readouterr().err
     assert error.startswith("error: ") and "run.pt is damaged or cut short" in error
 
 
-def test_a_run_of_another_version(folder, tmp_path, capsys):
-    assert main(command(folder, tmp_path, "--epochs", 1)) == 0
-    saved = torch.load(tmp_path / RUN_FILE, weights_only=True)
+def test_a_run_of_another_version(folder, run, capsys):
+    saved = torch.load(run / RUN_FILE, weights_only=True)
     del saved["trainer"]["precision"]
-    torch.save(saved, tmp_path / RUN_FILE)
-    assert main(command(folder, tmp_path, "--epochs", 1)) == 2
+    torch.save(saved, run / RUN_FILE)
+    assert main(command(folder, run, "--epochs", 1)) == 2
     error = capsys.readouterr().err
     assert "run.pt is of another version: no 'precision'" in error
 
@@ -304,21 +316,16 @@ def test_a_folder_that_cannot_be_written_is_noticed_first(folder, tmp_path, caps
     assert said.out == ""
 
 
-def test_an_error_does_not_repeat_a_long_sentence(folder, tmp_path, capsys):
-    assert main(command(folder, tmp_path, "--epochs", 1)) == 0
-    model = ["translate", "--model", str(tmp_path)]
+def test_an_error_does_not_repeat_a_long_sentence(finished, capsys):
+    model = ["translate", "--model", str(finished)]
     assert main([*model, "Ein Hund " * 2000]) == 2
     error = capsys.readouterr().err
     assert "tokens long; the model reads 1023 at most" in error and len(error) < 200
 
 
-def test_letters_that_the_training_text_lacks_are_said_to_be_strange(
-    folder, tmp_path, capsys
-):
-    assert main(command(folder, tmp_path, "--epochs", 1)) == 0
-    capsys.readouterr()
+def test_letters_that_the_training_text_lacks_are_said_to_be_strange(finished, capsys):
     sentences = ["Ein Hund läuft.", "Собака бежит.", "Ein 狗!", "Hund 2, Café."]
-    assert main(["translate", "--model", str(tmp_path), *sentences]) == 0
+    assert main(["translate", "--model", str(finished), *sentences]) == 0
     said = capsys.readouterr()
     assert len(said.out.splitlines()) == 4
     strange = re.findall(r"^warning: “(.*)” is in letters that", said.err, re.MULTILINE)
@@ -350,10 +357,10 @@ def test_what_is_said_during_a_block(monkeypatch, terminal):
     assert set(said) == (set() if terminal else {"still here"})
 
 
-def test_translate_reads_lines_of_input(folder, tmp_path):
-    assert main(command(folder, tmp_path, "--epochs", 1)) == 0
+@pytest.mark.slow
+def test_translate_reads_lines_of_input(finished):
     result = subprocess.run(
-        [sys.executable, "-m", "helpers.translator", "translate", "--model", tmp_path],
+        [sys.executable, "-m", "helpers.translator", "translate", "--model", finished],
         input="Ein Hund.\nEin Mann.\n",
         capture_output=True,
         encoding="utf-8",
@@ -366,10 +373,9 @@ def test_translate_reads_lines_of_input(folder, tmp_path):
 
 
 @pytest.fixture
-def short_toy(monkeypatch):
+def short_toy(monkeypatch, toy_text):
     """The toy recipe on few sentences for one epoch, and how often it was trained."""
-    recipe = RECIPES["toy"]
-    few = load_text("toy")
+    recipe, few = RECIPES["toy"], toy_text
     few = ParallelText(few.train[:3000], few.validation[:1], few.test)
     monkeypatch.setitem(RECIPES, "toy", with_seed(recipe, 0, epochs=1))
     runs = []
