@@ -113,6 +113,39 @@ def test_a_beam_of_full_width_finds_what_exhaustive_search_finds(length_penalty)
     assert [*found[0].tolist(), *[PAD] * longest][:longest] == expected
 
 
+def beam_by_hand(model, source, *, beam_size, length_penalty, max_length):
+    """The search for one sentence, every hypothesis from its whole prefix."""
+
+    def rank(hypothesis):
+        total, ids = hypothesis
+        return total / ((5 + len(ids)) / 6) ** length_penalty
+
+    beam = [(0.0, [])]
+    for _ in range(max_length):
+        grown = [(total, ids) for total, ids in beam if ids[-1:] == [EOS]]
+        for total, ids in beam:
+            if ids[-1:] != [EOS]:
+                logits = model(source, torch.tensor([[BOS, *ids]]))[0, -1]
+                logits[[PAD, BOS]] = -torch.inf
+                scores = logits.log_softmax(-1).tolist()
+                grown += [(total + score, [*ids, i]) for i, score in enumerate(scores)]
+        beam = sorted(grown, key=rank, reverse=True)[:beam_size]
+    return max(beam, key=rank)[1]
+
+
+@pytest.mark.usefixtures("seed")
+@pytest.mark.parametrize("length_penalty", [0.0, 2.0])
+def test_beam_search_finds_what_it_finds_by_hand(length_penalty):
+    model, source = small_model(), sources(rows=4)
+    model.projection = randomise(nn.Linear(32, 7, bias=False))
+    options = {"beam_size": 3, "length_penalty": length_penalty, "max_length": 7}
+    found = beam_search(model, source, **options)
+    with inference(model):
+        for ids, one in zip(found.tolist(), source.split(1), strict=True):
+            expected = beam_by_hand(model, one, **options)
+            assert ids == expected + [PAD] * (len(ids) - len(expected))
+
+
 @pytest.mark.usefixtures("seed")
 def test_beam_search_gives_each_sentence_what_it_gets_alone():
     model, source = small_model(), sources()

@@ -13,7 +13,7 @@ from helpers.attention import record_attention
 from helpers.decoder import DecoderLayer
 from helpers.encoder import EncoderLayer
 from helpers.interop.pytorch import copy_layer, copy_stack
-from helpers.layers import FeedForward, LayerNorm
+from helpers.layers import FeedForward, LayerNorm, Residual
 from helpers.masks import causal_mask, decoder_mask, padding_mask
 from helpers.positions import PositionalEncoding, positional_encoding
 from helpers.transformer import Transformer, TransformerConfig
@@ -277,13 +277,31 @@ def test_eval_mode_is_deterministic_and_train_mode_is_not():
     assert not torch.allclose(model(*batch), model(*batch))
 
 
-def test_dropout_stands_where_the_paper_has_it():
-    """On both embeddings' sums and on each sublayer's output, nowhere else."""
+def test_dropout_is_on_embeddings_and_sublayers_and_nowhere_else():
     model = Transformer(TransformerConfig(50, 50, **SIZES))
     places = [n for n, m in model.named_modules() if isinstance(m, nn.Dropout)]
     assert "positions.dropout" in places
     sublayers = [name for name in places if ".residuals." in name]
     assert len(sublayers) == 2 * 2 + 2 * 3 and len(places) == len(sublayers) + 1
+
+
+class Thrice(nn.Module):
+    """Shows where a dropout stands."""
+
+    def forward(self, x):
+        return 3 * x
+
+
+def test_dropout_is_on_what_a_sublayer_adds_and_on_the_embeddings_sum():
+    x = torch.randn(2, 5, 8)
+    for norm_first in (False, True):
+        residual = randomise(Residual(8, dropout=0.1, norm_first=norm_first))
+        residual.dropout, norm = Thrice(), residual.norm
+        last, first = norm(x + 3 * x.tanh()), x + 3 * norm(x).tanh()
+        assert_close(residual(x, torch.tanh), first if norm_first else last)
+    positions = PositionalEncoding(8, dropout=0.1, max_length=10)
+    positions.dropout = Thrice()
+    assert_close(positions(x), 3 * (x + positional_encoding(5, 8)))
 
 
 def test_positions_may_start_later():
