@@ -113,39 +113,6 @@ def test_a_beam_of_full_width_finds_what_exhaustive_search_finds(length_penalty)
     assert [*found[0].tolist(), *[PAD] * longest][:longest] == expected
 
 
-def beam_by_hand(model, source, *, beam_size, length_penalty, max_length):
-    """The search for one sentence, every hypothesis from its whole prefix."""
-
-    def rank(hypothesis):
-        total, ids = hypothesis
-        return total / ((5 + len(ids)) / 6) ** length_penalty
-
-    beam = [(0.0, [])]
-    for _ in range(max_length):
-        grown = [(total, ids) for total, ids in beam if ids[-1:] == [EOS]]
-        for total, ids in beam:
-            if ids[-1:] != [EOS]:
-                logits = model(source, torch.tensor([[BOS, *ids]]))[0, -1]
-                logits[[PAD, BOS]] = -torch.inf
-                scores = logits.log_softmax(-1).tolist()
-                grown += [(total + score, [*ids, i]) for i, score in enumerate(scores)]
-        beam = sorted(grown, key=rank, reverse=True)[:beam_size]
-    return max(beam, key=rank)[1]
-
-
-@pytest.mark.usefixtures("seed")
-@pytest.mark.parametrize("length_penalty", [0.0, 2.0])
-def test_beam_search_finds_what_it_finds_by_hand(length_penalty):
-    model, source = small_model(), sources(rows=4)
-    model.projection = randomise(nn.Linear(32, 7, bias=False))
-    options = {"beam_size": 3, "length_penalty": length_penalty, "max_length": 7}
-    found = beam_search(model, source, **options)
-    with inference(model):
-        for ids, one in zip(found.tolist(), source.split(1), strict=True):
-            expected = beam_by_hand(model, one, **options)
-            assert ids == expected + [PAD] * (len(ids) - len(expected))
-
-
 @pytest.mark.usefixtures("seed")
 def test_beam_search_gives_each_sentence_what_it_gets_alone():
     model, source = small_model(), sources()
@@ -184,6 +151,49 @@ def test_beam_search_finds_the_path_that_greedy_misses():
     assert greedy_decode(model, source, max_length=3).tolist()[0][0] == 4
     found = beam_search(model, source, beam_size=2, length_penalty=0.0, max_length=3)
     assert found.tolist() == [[5, EOS]]
+
+
+class Whims(Crossroads):
+    """What it says next depends on every word of the source and of the prefix."""
+
+    def decode(self, target, memory, source):
+        states = torch.full((*target.shape, 7), -torch.inf)
+        for row, (words, prefix) in enumerate(zip(source, target, strict=True)):
+            place = hash((*words.tolist(), *prefix.tolist()))
+            chance = torch.Generator().manual_seed(place % 2**32)
+            states[row, -1] = torch.randn(7, generator=chance)
+        return states
+
+
+def beam_by_hand(model, source, *, beam_size, length_penalty, max_length):
+    """The search for one sentence, hypothesis by hypothesis."""
+
+    def rank(hypothesis):
+        total, ids = hypothesis
+        return total / ((5 + len(ids)) / 6) ** length_penalty
+
+    beam = [(0.0, [])]
+    for _ in range(max_length):
+        grown = [(total, ids) for total, ids in beam if ids[-1:] == [EOS]]
+        for total, ids in beam:
+            if ids[-1:] != [EOS]:
+                scores = model.decode(torch.tensor([[BOS, *ids]]), None, source)[0, -1]
+                scores[[PAD, BOS]] = -torch.inf
+                after = enumerate(scores.log_softmax(-1).tolist())
+                grown += [(total + score, [*ids, i]) for i, score in after]
+        beam = sorted(grown, key=rank, reverse=True)[:beam_size]
+    return max(beam, key=rank)[1]
+
+
+@pytest.mark.usefixtures("seed")
+@pytest.mark.parametrize("length_penalty", [0.0, 0.6, 2.0])
+def test_beam_search_finds_what_it_finds_by_hand(length_penalty):
+    model, source = Whims(), sources(rows=9)
+    options = {"beam_size": 3, "length_penalty": length_penalty, "max_length": 8}
+    found = beam_search(model, source, **options)
+    for ids, one in zip(found.tolist(), source.split(1), strict=True):
+        expected = beam_by_hand(model, one, **options)
+        assert ids == expected + [PAD] * (len(ids) - len(expected))
 
 
 @pytest.mark.usefixtures("seed")
