@@ -59,7 +59,10 @@ def test_what_differs_from_a_branch_includes_what_is_not_committed(
 def test_a_lesson_is_checked_with_its_solution_laws_and_checks():
     command = [sys.executable, "-m", "pytest", *check.arguments(["03"])]
     found = subprocess.run(
-        [*command, "--collect-only", "-q"], cwd=ROOT, capture_output=True, text=True
+        [*command, "--collect-only", "-q"],
+        cwd=ROOT,
+        capture_output=True,
+        encoding="utf-8",
     ).stdout
     for part in (
         "notebooks/03_masks.ipynb::",
