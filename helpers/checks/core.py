@@ -123,6 +123,15 @@ def attempt(function: Callable, *inputs: object) -> Any:
         for x, y in zip(inputs, copies, strict=True)
     ):
         raise Stop(wrong(IN_PLACE))
+    return _on_cpu(output)
+
+
+def _on_cpu(output: Any) -> Any:
+    """The output with its tensors where the check's are: it may come from a GPU."""
+    if isinstance(output, Tensor):
+        return output.cpu()
+    if type(output) in (tuple, list):
+        return type(output)(map(_on_cpu, output))
     return output
 
 

@@ -25,6 +25,7 @@ from helpers.checks.core import (
 from helpers.decoding import translate_ids
 from helpers.evaluation import exact_match
 from helpers.masks import padding_mask
+from helpers.runtime import best_device
 from helpers.training import cosine_rate, evaluate_loss, token_loss
 from helpers.transformer import Transformer, TransformerConfig
 
@@ -592,7 +593,8 @@ def _training(fault: str) -> Training:
     config = TransformerConfig(
         VOCAB, VOCAB, **sizes, norm_first=True, share_embeddings=False
     )
-    model = _MODELS.get(fault, Transformer)(config)
+    device = best_device()
+    model = _MODELS.get(fault, Transformer)(config).to(device)
     validation = _reversals(200, generator)
     pairs = _reversals(40 if fault == "by heart" else 48 * STEPS, generator)
     optimizer = torch.optim.Adam(model.parameters(), betas=(0.9, 0.98), fused=True)
@@ -602,7 +604,7 @@ def _training(fault: str) -> Training:
         batch = make_batch(pairs[start : start + 48])
         for group in optimizer.param_groups:
             group["lr"] = cosine_rate(step / STEPS, peak=1e-2, warmup=0.1)
-        loss, _ = token_loss(model, batch)
+        loss, _ = token_loss(model, batch.to(device))
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
