@@ -4,6 +4,7 @@ The toy recipe with three seeds, scored on new sentences (`test`) and on new
 combinations of known words (`compositional`).
 """
 
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -30,8 +31,8 @@ def train_and_score(
 ) -> Iterator[dict]:
     """Train a translator on the toy corpus; a row for each of the two splits.
 
-    exact_match is a share from 0 to 1, validation_loss in nats a token, seconds the
-    wall time of the training.
+    exact_match is a share from 0 to 1, validation_loss in nats a token, and cpu_seconds
+    what the training took of a processor, which other work beside it hardly changes.
     """
     text, corpus, few = load_text("toy"), toy_corpus(), 4 if tiny else None
     pairs = translator.encode_pairs(text.train[:few])
@@ -39,7 +40,9 @@ def train_and_score(
     if tiny:
         training = replace(training, epochs=1)
     trainer = Trainer(translator.model, pairs, checked, training)
+    started = time.process_time()
     trainer.fit()
+    cpu_seconds = time.process_time() - started
     for split in ("test", "compositional"):
         chosen = getattr(corpus, split)[:few]
         outputs = translator.translate([pair.source for pair in chosen])
@@ -47,5 +50,5 @@ def train_and_score(
             "split": split,
             "exact_match": exact_match(outputs, [pair.target for pair in chosen]),
             "validation_loss": round(trainer.reports[-1].validation_loss, 4),
-            "seconds": round(trainer.seconds, 1),
+            "cpu_seconds": round(cpu_seconds, 1),
         }
