@@ -3,6 +3,7 @@
 import io
 
 import matplotlib.pyplot as plt
+import numpy as np
 import pytest
 import torch
 from PIL import Image
@@ -76,10 +77,14 @@ def test_the_page_holds_every_map_in_its_place(maps):
     places = [(kind, layer) for kind in KINDS for layer in (0, 1)]
     for row, (kind, layer) in enumerate(places):
         for head, ax in enumerate(drawn[4 * row : 4 * row + 4]):
-            shown = torch.tensor(ax.images[0].get_array().data)
-            weights = maps[KINDS[kind].module.format(layer)][0, head]
-            torch.testing.assert_close(shown, weights.detach())
-            assert ax.images[0].get_clim() == (0, 1)
+            mesh = ax.collections[0]
+            weights = maps[KINDS[kind].module.format(layer)][0, head].detach()
+            hidden = torch.tensor(np.ma.getmaskarray(mesh.get_array()))
+            causal = torch.ones(weights.shape).triu(1).bool()
+            assert torch.equal(hidden, causal & (kind == "decoder self-attention"))
+            shown = torch.tensor(mesh.get_array().data)
+            torch.testing.assert_close(shown[~hidden], weights[~hidden])
+            assert mesh.get_clim() == (0, 1)
             assert f"head {head + 1}" in ax.get_title(loc="left")
             assert (f"layer {layer + 1}" in ax.get_title(loc="left")) == (head == 0)
 

@@ -188,7 +188,7 @@ def test_weights_beside_draws_both_to_one_scale(monkeypatch):
     core.weights_beside(yours, expected)
     left, right = shown[0].axes
     assert (left.get_title("left"), right.get_title("left")) == ("yours", "expected")
-    assert torch.equal(torch.tensor(left.images[0].get_array().data), yours)
-    assert torch.equal(torch.tensor(right.images[0].get_array().data), expected)
-    assert left.images[0].get_clim() == right.images[0].get_clim() == (0, 1)
+    assert torch.equal(torch.tensor(left.collections[0].get_array().data), yours)
+    assert torch.equal(torch.tensor(right.collections[0].get_array().data), expected)
+    assert left.collections[0].get_clim() == right.collections[0].get_clim() == (0, 1)
     plt.close(shown[0])

@@ -3,10 +3,12 @@
 import io
 
 import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
 import pytest
 import torch
 from matplotlib.colors import to_hex
-from matplotlib.patches import Rectangle
+from matplotlib.figure import Figure
 
 from helpers.plots import (
     COLOURS,
@@ -14,8 +16,10 @@ from helpers.plots import (
     alignment_overlay,
     architecture_map,
     attention_grid,
+    distribution,
     heatmap,
     learning_curves,
+    over_seeds,
 )
 from helpers.plots.architecture import GREY
 
@@ -36,61 +40,100 @@ def labels(ticks):
 
 def shown(ax):
     """The picture's numbers from its top row down, as the reader sees them."""
-    array = torch.tensor(ax.images[0].get_array().data)
-    left, right, bottom, top = ax.images[0].get_extent()
-    assert left < right
-    assert ax.get_xlim() == (left, right)
-    assert ax.get_ylim() == (bottom, top)
-    return array if top < bottom else array.flip(0)
+    array = torch.tensor(ax.collections[0].get_array().data)
+    rows, columns = array.shape
+    assert ax.get_xlim() == (0, columns)
+    assert ax.get_ylim() in ((0, rows), (rows, 0))
+    return array if ax.get_ylim()[0] else array.flip(0)
+
+
+def middle(ax, query, key):
+    """The centre of a cell as the mesh has it, (x, y) in the axes' coordinates."""
+    corners = ax.collections[0].get_coordinates()[query : query + 2, key : key + 2]
+    return tuple(corners.reshape(4, 2).mean(axis=0))
+
+
+def pixels(ax, query, key):
+    """The inner pixels of a cell as they are drawn, (pixels, 3)."""
+    canvas = ax.figure.canvas
+    canvas.draw()
+    picture = np.asarray(canvas.buffer_rgba())[::-1, :, :3].astype(int)
+    x, y = ax.transData.transform(middle(ax, query, key)).astype(int)
+    return picture[y - 8 : y + 8, x - 8 : x + 8].reshape(-1, 3)
 
 
 # -- heatmaps --------------------------------------------------------------------------
 
 
 def test_queries_are_rows_and_keys_are_columns():
-    ax = heatmap(WEIGHTS, QUERIES, KEYS, title="a finding")
-    torch.testing.assert_close(shown(ax), WEIGHTS)
+    weights = WEIGHTS.to(torch.bfloat16).requires_grad_()
+    ax = heatmap(weights, QUERIES, KEYS, title="a finding", label="share")
+    torch.testing.assert_close(shown(ax), weights.detach().float())
     assert (ax.get_ylabel(), ax.get_xlabel()) == ("query", "key")
     assert ax.get_title(loc="left") == "a finding"
+    assert ax.figure.axes[1].get_ylabel() == "share"
 
 
-def test_tick_labels_are_the_tokens():
+def test_tokens_stand_at_the_middles_of_their_cells():
     ax = heatmap(WEIGHTS, QUERIES, KEYS, title="")
     assert labels(ax.get_yticklabels()) == QUERIES
     assert labels(ax.get_xticklabels()) == KEYS
-    assert list(ax.get_yticks()) == [0, 1, 2]
-    assert list(ax.get_xticks()) == [0, 1, 2, 3]
+    assert list(ax.get_yticks()) == [middle(ax, query, 0)[1] for query in range(3)]
+    assert list(ax.get_xticks()) == [middle(ax, 0, key)[0] for key in range(4)]
+
+
+def test_of_many_positions_a_few_have_a_label():
+    ax = heatmap(torch.rand(6, 24), range(1, 7), range(24), title="")
+    assert labels(ax.get_yticklabels()) == ["1", "2", "3", "4", "5", "6"]
+    assert labels(ax.get_xticklabels()) == ["0", "5", "10", "15", "20"]
+    assert ax.get_xticks()[1] == middle(ax, 0, 5)[0]
 
 
 @pytest.mark.parametrize("highest", [1.0, 0.5])
-def test_colour_begins_at_zero(highest):
-    ax = heatmap(WEIGHTS * 0.1 + 0.2, QUERIES, KEYS, title="", highest=highest)
-    assert ax.images[0].get_clim() == (0, highest)
+def test_colour_begins_at_zero_or_is_white_there(highest):
+    options = {"title": "", "highest": highest}
+    ax = heatmap(WEIGHTS * 0.1 + 0.2, QUERIES, KEYS, **options)
+    assert ax.collections[0].get_clim() == (0, highest)
+    ax = heatmap(WEIGHTS - WEIGHTS[1, 1], QUERIES, KEYS, signed=True, **options)
+    assert ax.collections[0].get_clim() == (-highest, highest)
+    assert pixels(ax, 1, 1).min() > 240
+    assert np.ptp(pixels(ax, 0, 0)[0]) > 30  # a hue
 
 
-@pytest.mark.parametrize("queries, keys", [(KEYS, QUERIES), (QUERIES, KEYS[:3])])
-def test_labels_that_do_not_fit(queries, keys):
-    wanted = rf"\(3, 4\) with labels for \({len(queries)}, {len(keys)}\)"
-    with pytest.raises(ValueError, match=wanted):
-        heatmap(WEIGHTS, queries, keys, title="")
+def test_labels_or_a_mask_that_do_not_fit():
+    for weights in (WEIGHTS.T, WEIGHTS[None]):
+        sizes = str(tuple(weights.shape)).translate({40: r"\(", 41: r"\)"})
+        with pytest.raises(ValueError, match=sizes + r" with labels for \(3, 4\)"):
+            heatmap(weights, QUERIES, KEYS, title="")
+    with pytest.raises(ValueError, match="with labels for"):
+        attention_grid(WEIGHTS[None], KEYS, QUERIES, title="")
+    with pytest.raises(ValueError, match=r"\(3, 4\) with a mask of \(1, 3, 4\)"):
+        heatmap(WEIGHTS, QUERIES, KEYS, title="", mask=WEIGHTS[None] > 0)
 
 
-def test_weights_with_heads_are_refused():
-    with pytest.raises(ValueError, match=r"\(1, 3, 4\) with labels for \(3, 4\)"):
-        heatmap(WEIGHTS[None], QUERIES, KEYS, title="")
-
-
-def test_weights_on_a_graph_and_in_half_precision():
-    weights = WEIGHTS.to(torch.bfloat16).requires_grad_()
-    ax = heatmap(weights, QUERIES, KEYS, title="")
-    torch.testing.assert_close(shown(ax), weights.detach().float())
+def test_hidden_cells_are_grey_and_hatched_and_no_others():
+    mask = torch.ones(3, 4).tril().bool()
+    weights = WEIGHTS.masked_fill(torch.eye(3, 4).bool(), 0.0)
+    weights[2, 0] = torch.nan
+    ax = heatmap(weights, QUERIES, KEYS, title="", mask=mask, numbers=True)
+    for query, key in np.ndindex(3, 4):
+        found = pixels(ax, query, key)
+        if (query, key) == (2, 0) or not mask[query, key]:
+            assert (np.ptp(found, axis=1) < 3).all() and found.min() > 120
+            assert len(np.unique(found)) > 1  # seen in black and white too
+        elif query == key:
+            assert np.ptp(found, axis=1).max() > 60  # the colour of 0 is a colour
+    assert labels(ax.texts) == ["0", "0.33", "0", "0.75", "0"]
 
 
 def test_numbers_stand_in_their_cells():
     ax = heatmap(WEIGHTS, QUERIES, KEYS, title="", numbers=True)
     written = {text.get_position(): text.get_text() for text in ax.texts}
     assert len(written) == 12
-    assert written[(3, 1)] == f"{WEIGHTS[1, 3]:.2f}"  # x is the key, y the query
+    assert written[middle(ax, 1, 3)] == f"{WEIGHTS[1, 3]:.2f}"
+    assert written[middle(ax, 0, 0)] == "0"
+    marks = heatmap(WEIGHTS, QUERIES, KEYS, title="", numbers="{:.0%}".format)
+    assert labels(marks.texts)[:2] == ["0%", "8%"]
 
 
 def test_drawing_into_given_axes():
@@ -101,6 +144,14 @@ def test_drawing_into_given_axes():
     _, bare = plt.subplots()
     heatmap(WEIGHTS, QUERIES, KEYS, title="", ax=bare, colour_bar=False)
     assert len(bare.figure.axes) == 1
+
+
+def test_a_figure_without_pyplot_stays_alone():
+    figure = Figure()
+    canvas = figure.canvas
+    heatmap(WEIGHTS, QUERIES, KEYS, title="", ax=figure.subplots())
+    assert figure.canvas is canvas
+    assert not plt.get_fignums()
 
 
 @pytest.mark.parametrize("heads, rows", [(1, 1), (4, 1), (6, 2), (7, 2)])
@@ -115,31 +166,37 @@ def test_attention_grid(heads, rows):
     for head, ax in enumerate(drawn):
         torch.testing.assert_close(shown(ax), maps[head])
         assert ax.get_title(loc="left") == f"head {head + 1}"
-        assert ax.images[0].get_clim() == (0, 1)
+        assert ax.collections[0].get_clim() == (0, 1)
 
 
 def test_attention_grid_labels_the_outer_axes():
-    figure = attention_grid(WEIGHTS.expand(7, 3, 4), QUERIES, KEYS, title="")
-    with_queries = [any(labels(ax.get_yticklabels())) for ax in figure.axes[:7]]
-    with_keys = [any(labels(ax.get_xticklabels())) for ax in figure.axes[:7]]
+    *drawn, _ = attention_grid(WEIGHTS.expand(7, 3, 4), QUERIES, KEYS, title="").axes
+    with_queries = [any(labels(ax.get_yticklabels())) for ax in drawn]
+    with_keys = [any(labels(ax.get_xticklabels())) for ax in drawn]
     assert with_queries == [True, False, False, False, True, False, False]
     assert with_keys == [False, False, False, True, True, True, True]
-    assert labels(figure.axes[4].get_xticklabels()) == KEYS
+    assert labels(drawn[4].get_xticklabels()) == KEYS
+    assert labels(drawn[4].get_yticklabels()) == QUERIES
+    for ax in drawn:
+        assert list(ax.get_xticks()) == [middle(ax, 0, key)[0] for key in range(4)]
+        assert list(ax.get_yticks()) == [middle(ax, query, 0)[1] for query in range(3)]
 
 
-def test_attention_grid_refuses_labels_that_do_not_fit():
-    with pytest.raises(ValueError, match="with labels for"):
-        attention_grid(WEIGHTS.expand(2, 3, 4), KEYS, QUERIES, title="")
-
-
-def test_alignment_squares_surround_their_cells():
-    ax = heatmap(WEIGHTS, QUERIES, KEYS, title="")
+@pytest.mark.parametrize("of_a_grid", [False, True])
+def test_each_alignment_square_surrounds_its_cell_alone(of_a_grid):
+    if of_a_grid:
+        ax = attention_grid(WEIGHTS.expand(6, 3, 4), QUERIES, KEYS, title="").axes[4]
+    else:
+        ax = heatmap(WEIGHTS, QUERIES, KEYS, title="")
     alignment = [(0, 0), (2, 1), (1, 2)]  # you (2) is te (1), see (1) is vois (2)
     assert alignment_overlay(ax, alignment) is ax
-    squares = [patch for patch in ax.patches if isinstance(patch, Rectangle)]
-    centres = [square.get_center().round(6).tolist() for square in squares]
-    assert centres == [[0, 0], [2, 1], [1, 2]]  # x: source, a key; y: target, a query
-    assert not any(square.get_fill() for square in squares)
+    ax.figure.canvas.draw()
+    for square, (source, target) in zip(ax.patches, alignment, strict=True):
+        assert not square.get_fill()
+        for query, key in np.ndindex(3, 4):
+            place = ax.transData.transform(middle(ax, query, key))
+            inside = square.get_window_extent().contains(*place)
+            assert inside == ((key, query) == (source, target))
     (legend,) = ax.figure.legends
     assert labels(legend.get_texts()) == ["true alignment"]
 
@@ -157,6 +214,76 @@ def test_alignment_outside_the_heatmap(pair):
     ax = heatmap(WEIGHTS, QUERIES, KEYS, title="")
     with pytest.raises(ValueError, match="of 4 source and 3 target tokens"):
         alignment_overlay(ax, [pair])
+
+
+# -- over seeds, and within a group ----------------------------------------------------
+
+STUDY = pd.DataFrame(
+    {
+        "seed": [0, 1, 2, 0, 1, 2],
+        "split": ["test"] * 3 + ["compositional"] * 3,
+        "steps": [100] * 3 + [300] * 3,
+        "exact_match": [0.99, 0.97, 0.995, 0.80, 0.95, 0.90],
+        "seconds": [51.0, 52.5, 50.2, 51.0, 52.5, 50.2],
+    }
+)
+
+
+def drawn_runs(ax):
+    """The small dots: (x, y) of every run."""
+    offsets = [dots.get_offsets() for dots in ax.collections]
+    return sorted(map(tuple, np.concatenate(offsets).round(6).tolist()))
+
+
+@pytest.mark.parametrize("x, places", [("split", (0, 1)), ("steps", (100, 300))])
+def test_the_bar_over_seeds_goes_from_the_lowest_to_the_highest(x, places):
+    ax = over_seeds(STUDY, x=x, y="exact_match", title="three seeds each")
+    ends = {
+        line.get_xdata()[0]: sorted(line.get_ydata())
+        for line in ax.lines
+        if len(set(line.get_xdata())) == 1
+    }
+    assert ends == {
+        places[0]: pytest.approx([0.97, 0.995]),
+        places[1]: pytest.approx([0.80, 0.95]),
+    }
+    (means,) = (line for line in ax.lines if len(set(line.get_xdata())) == 2)
+    assert means.get_ydata() == pytest.approx([0.985, 0.8833], abs=1e-4)
+    assert (means.get_linestyle() == "-") == (x == "steps")
+    y = STUDY["exact_match"]
+    assert drawn_runs(ax) == sorted(zip(np.repeat(places, 3), y, strict=True))
+    assert (ax.get_xlabel(), ax.get_ylabel()) == (x, "exact_match")
+    assert ax.get_title(loc="left") == "three seeds each"
+
+
+def test_kinds_over_seeds_differ_in_colour_and_mark():
+    rows = STUDY.to_dict("records")
+    ax = over_seeds(
+        rows, x="exact_match", y="seed", hue="split", colours=COLOURS[3:], title=""
+    )
+    assert labels(ax.get_legend().get_texts()) == ["test", "compositional"]
+    handles = ax.get_legend().legend_handles
+    assert [handle.get_color() for handle in handles] == [*COLOURS[3:5]]
+    assert len({handle.get_marker() for handle in handles}) == 2
+
+
+def test_a_table_that_does_not_fit():
+    with pytest.raises(ValueError, match=r"no column 'bleu' in a table of \['seed', "):
+        over_seeds(STUDY, x="split", y="bleu", title="")
+    with pytest.raises(ValueError, match="no runs in a table"):
+        over_seeds(STUDY[:0], x="split", y="seconds", title="")
+
+
+def test_a_distributions_heights_are_shares_over_the_same_bins():
+    groups = {"wide": torch.tensor([[0.0, 1.0], [3.0, 4.0]]), "narrow": [0, 0, 0, 1]}
+    ax = distribution(groups, title="two groups", xlabel="value", bins=2)
+    outlines = [shape.get_paths()[0].vertices for shape in ax.collections]
+    assert [outline[:, 1].max() for outline in outlines] == [0.5, 1.0]
+    assert all(set(outline[:, 0]) == {0, 2, 4} for outline in outlines)
+    assert labels(ax.get_legend().get_texts()) == ["wide", "narrow"]
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("value", "share")
+    with pytest.raises(ValueError, match="'none' holds no numbers"):
+        distribution({"some": [1.0], "none": []}, title="", xlabel="")
 
 
 # -- curves ----------------------------------------------------------------------------

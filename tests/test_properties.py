@@ -238,7 +238,7 @@ def drawn(monkeypatch):
             figure.canvas.draw()
         plt.close("all")
         ax, bar = figure.axes
-        return ax, bar, torch.as_tensor(ax.images[0].get_array().filled(-1))
+        return ax, bar, torch.as_tensor(ax.collections[0].get_array().filled(-1))
 
     return draw
 

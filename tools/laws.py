@@ -5,9 +5,11 @@ and says what to do. tests/test_notebooks.py holds every notebook to all of them
 """
 
 import ast
+import base64
 import re
 import statistics
 import string
+import struct
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from urllib.parse import unquote
@@ -16,7 +18,7 @@ import nbformat
 from nbformat import NotebookNode
 
 TAGS = {"setup", "map", "helpers", "exercise", "check"}
-RULE_BYTES, LIMIT_BYTES = 300_000, 1_000_000
+LIMIT_BYTES = 500_000
 OPENING = ("**What you'll do.**", "**What you'll learn.**", "**What you'll need.**")
 CLOSING = ("What you learned", "From here on", "On your own", "Further reading")
 EXERCISE = re.compile(
@@ -86,13 +88,10 @@ def is_readable_id(cell_id: str) -> bool:
 # -- what is stored --------------------------------------------------------------------
 
 
-def format_faults(
-    notebook: NotebookNode, *, gpu: bool = False, exempt: Collection[str] = ()
-) -> Iterator[str]:
+def format_faults(notebook: NotebookNode, *, gpu: bool = False) -> Iterator[str]:
     """Format 4.5, metadata by allow-list, ids, counts, sources.
 
-    `gpu` allows a request for an accelerator; `exempt` holds the ids of cells that may
-    carry an nbval marker.
+    `gpu` allows a request for an accelerator.
     """
     version = (notebook.nbformat, notebook.nbformat_minor)
     if version != (4, 5):
@@ -108,17 +107,16 @@ def format_faults(
         if not is_readable_id(cell.id) or cell.id in seen:
             yield f"cell {cell.id}: the id is not readable and unique (`make run`)"
         seen.add(cell.id)
-        yield from _cell_faults(cell, exempt)
+        yield from _cell_faults(cell)
     counts = [cell.execution_count for cell in code_cells(notebook)]
     if counts != [*range(1, len(counts) + 1)]:
         yield f"execution counts are {counts}, not 1, 2, …: store it with `make run`"
 
 
-def _cell_faults(cell: NotebookNode, exempt: Collection[str]) -> Iterator[str]:
+def _cell_faults(cell: NotebookNode) -> Iterator[str]:
     if extra := set(cell.metadata) - {"tags"}:
         yield f"cell {cell.id}: metadata {sorted(extra)} (`make run` takes it out)"
-    extra = set(cell.metadata.get("tags", [])) - TAGS
-    if extra and cell.id not in exempt:
+    if extra := set(cell.metadata.get("tags", [])) - TAGS:
         yield f"cell {cell.id}: tags {sorted(extra)}; the course knows {sorted(TAGS)}"
     if cell.cell_type not in ("code", "markdown") or cell.get("attachments"):
         yield f"cell {cell.id}: only code and markdown, without attachments"
@@ -126,15 +124,20 @@ def _cell_faults(cell: NotebookNode, exempt: Collection[str]) -> Iterator[str]:
         yield f"cell {cell.id}: spaces at a line's end (`make run` takes them out)"
 
 
-def output_faults(notebook: NotebookNode) -> Iterator[str]:
-    """Outputs are stdout, plain text and PNG, and hold on another machine."""
+def output_faults(
+    notebook: NotebookNode, *, blurred: Collection[str] = ()
+) -> Iterator[str]:
+    """Outputs are stdout, plain text and PNG, and hold on another machine.
+
+    `blurred` holds the ids of cells whose figures may have half the others' resolution.
+    """
     for cell in code_cells(notebook):
         for output in cell.outputs:
-            for fault in _output_faults(output):
+            for fault in _output_faults(output, cell.id in blurred):
                 yield f"cell {cell.id}: {fault}"
 
 
-def _output_faults(output: NotebookNode) -> Iterator[str]:
+def _output_faults(output: NotebookNode, blurred: bool) -> Iterator[str]:
     kind = output.output_type
     if kind == "stream":
         if output.name != "stdout":
@@ -146,11 +149,27 @@ def _output_faults(output: NotebookNode) -> Iterator[str]:
             yield f"has the output {sorted(extra)}: print it, or plt.show() it"
         if "text/plain" not in output.data:
             yield "a picture without its text/plain: nbval would not miss it"
-        if output.get("metadata"):
-            yield "an output with metadata: store it with `make run`"
+        if extra := set(output.metadata) - {"image/png"}:
+            yield f"an output with metadata {sorted(extra)}: store it with `make run`"
+        if "image/png" in output.data and not blurred:
+            yield from _sharpness_faults(output)
     else:
         yield f"has an output of type {kind}"
     yield from text_faults(text_of(output))
+
+
+def _sharpness_faults(output: NotebookNode) -> Iterator[str]:
+    """A figure has twice the pixels of the size at which it is shown."""
+    shown = output.metadata.get("image/png")
+    if shown is None and not text_of(output).startswith("<Figure"):
+        return  # a file that a cell displays, as large as it is
+    png = base64.b64decode(output.data["image/png"])
+    width, height = struct.unpack(">II", png[16:24])
+    if shown != {"width": width // 2, "height": height // 2}:
+        yield (
+            f"a figure of {width} × {height} pixels whose size in the metadata, "
+            f"{shown}, is not half of that: import helpers.plots before the first one"
+        )
 
 
 def text_faults(text: str) -> Iterator[str]:
@@ -163,12 +182,9 @@ def text_faults(text: str) -> Iterator[str]:
 
 
 def source_faults(
-    notebook: NotebookNode, *, exempt: Collection[str] = ()
+    notebook: NotebookNode,
 ) -> Iterator[str]:
-    """Cells are plain Python that nbval runs and compares as it stands.
-
-    `exempt` holds the ids of cells that may carry an nbval marker.
-    """
+    """Cells are plain Python that nbval runs and compares as it stands, all of them."""
     from nbval.plugin import find_comment_markers
 
     for cell in code_cells(notebook):
@@ -178,8 +194,8 @@ def source_faults(
             yield f"cell {cell.id}: not plain Python (no magics, no !): {error}"
         if cell.source.rstrip().endswith(";"):
             yield f"cell {cell.id}: ends in ';', which hides nothing under nbval"
-        if [*find_comment_markers(cell.source)] and cell.id not in exempt:
-            yield f"cell {cell.id}: an NBVAL comment, and no reason in the exempt list"
+        if [*find_comment_markers(cell.source)]:
+            yield f"cell {cell.id}: an NBVAL comment: every output is compared"
 
 
 def machine_number_faults(notebook: NotebookNode) -> Iterator[str]:
@@ -201,11 +217,11 @@ def _can_fail(node: ast.AST) -> bool:
     return isinstance(node, ast.Assert) and not isinstance(node.test, ast.Constant)
 
 
-def size_faults(path: Path, allowed: int = RULE_BYTES) -> Iterator[str]:
-    """A notebook stays small: 300 KB as a rule, never above 1 MB."""
+def size_faults(path: Path) -> Iterator[str]:
+    """A notebook stays small."""
     size = path.stat().st_size
-    if size > min(allowed, LIMIT_BYTES):
-        yield f"{size:,} bytes, more than {min(allowed, LIMIT_BYTES):,}: lower dpi"
+    if size > LIMIT_BYTES:
+        yield f"{size:,} bytes, more than {LIMIT_BYTES:,}: fewer or smaller figures"
 
 
 # -- the contract of a lesson ----------------------------------------------------------

@@ -21,6 +21,7 @@ from helpers.checks.core import (
     untried,
     wrong,
 )
+from helpers.plots import heatmap
 
 # ---------------------------------------------------------------------- 01.1 sinusoids
 
@@ -250,21 +251,16 @@ def _unlike(output, expected) -> str:
 
 def matrices_beside(yours: Tensor, expected: Tensor, xlabel: str, ylabel: str) -> None:
     """Draw the learner's matrix beside the expected one, in one colour scale."""
-    highest = expected.abs().max().item()
+    options = {"highest": expected.abs().max().item(), "signed": True}
+    rows, columns = map(range, expected.shape)
     figure, axes = plt.subplots(1, 2, figsize=(7, 3), sharey=True)
     for ax, matrix, whose in zip(
         axes, (yours, expected), ("yours", "expected"), strict=True
     ):
-        image = ax.imshow(
-            matrix.detach().float().cpu().numpy(),
-            cmap="RdBu_r",
-            vmin=-highest,
-            vmax=highest,
-            aspect="auto",
-        )
-        ax.set(title=whose, xlabel=xlabel)
+        heatmap(matrix, rows, columns, title=whose, ax=ax, colour_bar=False, **options)
+        ax.set(xlabel=xlabel, ylabel="")
     axes[0].set_ylabel(ylabel)
-    figure.colorbar(image, ax=axes, label="value")
+    figure.colorbar(axes[0].collections[0], ax=axes, label="value")
     plt.show()
 
 

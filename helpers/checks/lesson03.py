@@ -416,14 +416,11 @@ def _draw_reach(letter: str) -> None:
     """Which input reaches which output of the suspect, 1 or 0."""
     x = torch.randn(1, 6, 8, generator=torch.Generator().manual_seed(0))
     x[:, 5] = x[:, 4]  # <pad> has one embedding
-    reach = (influence(SUSPECTS[letter], x) > 0).int()
+    reach = influence(SUSPECTS[letter], x) > 0
     labels = ["word 1", "word 2", "word 3", "word 4", "<pad>", "<pad>"]
     title = f"{letter}: 1 = some influence, 0 = none"
-    ax = heatmap(reach, labels, labels, title=title, colour_bar=False)
-    for i, row in enumerate(reach.tolist()):
-        for j, some in enumerate(row):
-            colour = "black" if some else "white"
-            ax.text(j, i, some, ha="center", va="center", color=colour)
+    options = {"title": title, "numbers": "{:.0f}".format, "colour_bar": False}
+    ax = heatmap(reach, labels, labels, **options)
     ax.set(xlabel="input", ylabel="output")
     plt.show()
 

@@ -533,11 +533,10 @@ def draw_patients() -> None:
         for row, (side, found, tokens) in enumerate(sides):
             ax = axes[row, column]
             options = {"highest": _highest(found), "colour_bar": False}
+            options["numbers"] = lambda strength: "" if strength else "0"
             heatmap(found, TARGET, tokens, title=f"{letter}: {side}", ax=ax, **options)
             ax.set(xlabel="", ylabel="")
             ax.tick_params(labelsize=8)
-            for i, j in (found == 0).nonzero().tolist():
-                ax.text(j, i, "0", color="white", size=8, ha="center", va="center")
     figure.supxlabel("token that is read", fontsize=10)
     figure.supylabel("output at", fontsize=10)
     figure.suptitle("Which of these four decoders is ill, and of what?")

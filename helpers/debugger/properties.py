@@ -736,24 +736,23 @@ def _draw_changes(
 ) -> None:
     """A heatmap of how far logits move, in their spread.
 
-    changes (rows, positions); NaN, where there is nothing to compare, stays blank.
+    changes (rows, positions); NaN, where there is nothing to compare, is grey.
     Infinity has the colour of the largest change that is finite.
     """
     finite = changes[changes.isfinite()]
     highest = max([TOLERANCE, *finite.tolist()])
     figure, ax = plt.subplots(figsize=(6.6, max(2.6, 1.4 + 0.27 * len(rows))))
-    columns = [str(i) for i in range(changes.size(1))]
-    options = {"ax": ax, "highest": highest, "colour_bar": False}
-    heatmap(changes.clamp(max=highest), rows, columns, title="", **options)
-    ax.tick_params(axis="x", labelrotation=0)
+    columns, label = range(changes.size(1)), "change, in spreads"
+    options = {"title": "", "ax": ax, "highest": highest, "label": label}
+    heatmap(changes.clamp(max=highest), rows, columns, **options)
     ax.set(xlabel=xlabel, ylabel=ylabel)
-    figure.colorbar(ax.images[0], ax=ax, label="change, in spreads")
     figure.suptitle(title, x=0.01, ha="left", fontsize=11)
     plt.show()
 
 
 def _draw_weights(weights: Tensor, where: str) -> None:
     """A heatmap of the weights in which hidden keys have a share."""
-    names = [[str(i) for i in range(size)] for size in weights.shape]
-    heatmap(weights, *names, title=f"Weight on hidden keys: {where}")
+    heatmap(
+        weights, *map(range, weights.shape), title=f"Weight on hidden keys: {where}"
+    )
     plt.show()

@@ -8,6 +8,7 @@ from helpers.plots.architecture import PARTS, architecture_map
 from helpers.plots.curves import learning_curves
 from helpers.plots.heatmaps import alignment_overlay, attention_grid, heatmap
 from helpers.plots.pages import attention_page
+from helpers.plots.spread import distribution, over_seeds
 from helpers.plots.style import COLOURS
 
 __all__ = [
@@ -17,6 +18,8 @@ __all__ = [
     "architecture_map",
     "attention_grid",
     "attention_page",
+    "distribution",
     "heatmap",
     "learning_curves",
+    "over_seeds",
 ]

@@ -6,10 +6,9 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator
 
-from helpers.plots.style import COLOURS
+from helpers.plots.style import COLOURS, STYLES
 
 Curve = tuple[Sequence[float], Sequence[float]]
-STYLES = ("-", "--", "-.", ":")  # colour is not the only thing that tells lines apart
 
 
 def learning_curves(
@@ -34,8 +33,8 @@ def learning_curves(
     for i, (name, (xs, ys)) in enumerate(curves.items()):
         # A few measurements are seen as such; a loss for every step is a plain line.
         marker = "o" if len(xs) <= 25 else None
-        style, colour = STYLES[i % len(STYLES)], COLOURS[i % len(COLOURS)]
-        ax.plot(xs, ys, style, color=colour, marker=marker, markersize=4, label=name)
+        look = {"ls": STYLES[i % len(STYLES)], "color": COLOURS[i % len(COLOURS)]}
+        ax.plot(xs, ys, marker=marker, markersize=4, label=name, **look)
     ax.set(title=title, xlabel=xlabel, ylabel=ylabel)
     if log:
         ax.set_yscale("log")

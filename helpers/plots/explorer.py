@@ -18,11 +18,12 @@ from helpers.attention import record_attention
 from helpers.batching import make_batch
 from helpers.decoding import inference, translate_ids
 from helpers.plots.heatmaps import heatmap
-from helpers.plots.pages import AXES, KINDS, count_layers, texts_of
+from helpers.plots.pages import AXES, KINDS, count_layers, mask_of, texts_of
 from helpers.plots.style import COLOURS
 from helpers.translator import Translator
 
 MEAN = "mean of all heads"
+WIDTH = 8.6  # of the picture, in inches
 
 
 def explore_attention(translator: Translator, sentences: Sequence[str]) -> None:
@@ -74,7 +75,8 @@ class AttentionExplorer:
             options=[("", 0)], description="Query", **wide
         )
         self.message = widgets.Label()
-        self.picture = widgets.Image(format="png")
+        # Twice the pixels of the size it is shown at, as notebooks have their figures.
+        self.picture = widgets.Image(format="png", width=f"{90 * WIDTH:.0f}")
         self.controls = widgets.VBox(
             [
                 self.sentence,
@@ -137,7 +139,7 @@ class AttentionExplorer:
     def _show(self) -> None:
         if self._filling:
             return
-        figure = Figure(figsize=self.size(), dpi=90)
+        figure = Figure(figsize=self.size(), dpi=180)
         self.draw(figure)
         png = io.BytesIO()
         figure.savefig(png, format="png")
@@ -153,7 +155,7 @@ class AttentionExplorer:
         """Inches of the picture, by the number of tokens."""
         _, queries, keys = KINDS[self.kind.value]
         longest = max(len(self.texts[queries]), len(self.texts[keys]))
-        return 8.6, max(3.0, 1.5 + 0.24 * longest)
+        return WIDTH, max(3.0, 1.5 + 0.24 * longest)
 
     def draw(self, figure: Figure) -> None:
         """The map with the chosen query's row framed, and that row as bars."""
@@ -163,9 +165,10 @@ class AttentionExplorer:
         left, right = figure.subplots(1, 2, width_ratios=(3, 2))
         head = MEAN if self.head.value == MEAN else f"head {self.head.value + 1}"
         title = f"{kind}, layer {self.layer.value + 1}, {head}"
-        heatmap(weights, queries, keys, title=title, ax=left)
+        mask = mask_of(kind, len(queries))
+        heatmap(weights, queries, keys, title=title, ax=left, mask=mask)
         left.set(xlabel=of, ylabel=whose)
-        left.axhspan(row - 0.5, row + 0.5, fill=False, ec=COLOURS[5], lw=2.5)
+        left.axhspan(row, row + 1, fill=False, ec=COLOURS[5], lw=2.5)
         shares = weights[row].tolist()
         right.barh(range(len(keys)), shares, color=COLOURS[5])
         right.set_yticks(range(len(keys)), keys)

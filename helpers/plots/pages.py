@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from helpers.masks import causal_mask
 from helpers.plots.heatmaps import heatmap
 
 
@@ -51,6 +52,11 @@ def count_layers(maps: Mapping[str, Tensor], kind: str) -> int:
     return sum(name.startswith(before) and name.endswith(after) for name in maps)
 
 
+def mask_of(kind: str, length: int) -> Tensor | None:
+    """Where a kind's queries may attend, (length, length); None for everywhere."""
+    return causal_mask(length)[0, 0] if kind == "decoder self-attention" else None
+
+
 def attention_page(
     maps: Mapping[str, Tensor],
     source: Sequence[str],
@@ -64,8 +70,9 @@ def attention_page(
     maps is what `record_attention` gives for a batch of that pair alone; source and
     target are its words, without <bos> and <eos>. A row of the page is a layer of one
     kind of attention, a column is a head. Tokens stand once where maps share them. In
-    cross-attention a row carries the word that is said there. ValueError if the maps
-    are of another batch, or the words do not fit them.
+    cross-attention a row carries the word that is said there. What the decoder's causal
+    mask hides is grey. ValueError if the maps are of another batch, or the words do not
+    fit them.
     """
     texts = texts_of(source, target)
     rows = [(kind, i) for kind in KINDS for i in range(count_layers(maps, kind))]
@@ -79,17 +86,18 @@ def attention_page(
         _, queries, keys = KINDS[kind]
         last = layer + 1 == count_layers(maps, kind)
         line = page.line(weights.size(1), len(texts[queries]), layer == 0, last)
+        options = {"title": "", "highest": highest, "colour_bar": False}
+        options |= {"mask": mask_of(kind, len(texts[queries])), "rotation": 90}
         for head, ax in enumerate(line):
             name = f"head {head + 1}" if head else f"layer {layer + 1}, head 1"
-            options = {"title": "", "highest": highest, "colour_bar": False}
             heatmap(weights[0, head], texts[queries], texts[keys], ax=ax, **options)
             ax.set_title(name, fontsize=8.5, pad=3)
             ax.set_xlabel(AXES[keys] if last else "", fontsize=8)
             ax.set_ylabel("" if head else AXES[queries], fontsize=8)
-            ax.set_yticks(ax.get_yticks(), [] if head else texts[queries])
-            ax.set_xticks(ax.get_xticks(), texts[keys] if last else [], rotation=90)
-            for label in ax.get_xticklabels():
-                label.set(ha="center", rotation_mode="default")
+            if head:
+                ax.set_yticklabels([])
+            if not last:
+                ax.set_xticklabels([])
             ax.tick_params(labelsize=8, length=2, pad=1.5)
         if layer == 0:
             above = {"xycoords": "axes fraction", "textcoords": "offset points"}
@@ -145,7 +153,7 @@ class _Page:
                 2.6 / height,
             )
         )
-        figure.colorbar(first.images[0], cax=bar, label="weight")
+        figure.colorbar(first.collections[0], cax=bar, label="weight")
         bar.tick_params(labelsize=8)
         figure.suptitle(
             title,
