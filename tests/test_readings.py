@@ -1,7 +1,6 @@
 """The five readings: equal to the course's model, or different by what they say."""
 
 import math
-import re
 from functools import cache
 
 import pytest
@@ -32,7 +31,6 @@ from helpers.readings import (
 from helpers.training import Trainer, TrainingConfig, evaluate_loss, token_loss
 from helpers.transformer import TransformerConfig
 from tools import one_text
-from tools.reproducible import ROOT
 
 D_MODEL, N_HEADS, D_FF = SIZES["d_model"], SIZES["n_heads"], SIZES["d_ff"]
 PLACES = {"positions", "masks", "attention", "layers", "encoder", "decoder"}
@@ -777,10 +775,3 @@ def test_no_name_stands_for_two_things():
             for name in found:
                 assert name not in owners, f"{name}: {module} and {owners[name]}"
                 owners[name] = module
-
-
-def test_the_benchmark_stored_a_row_that_holds_for_each_model():
-    table = (ROOT / "benchmarks" / "readings.txt").read_text("utf-8")
-    rows = re.findall(r"^([A-D]) .* s +[\d.]+ +([\d.]+) % +[\d.]+ %$", table, re.M)
-    assert [key for key, _ in rows] == list("ABCD")
-    assert all(float(match) >= 95 for _, match in rows)
