@@ -371,7 +371,7 @@ def test_conda_reads_the_same_list():
 
 
 def test_every_import_is_in_the_list():
-    ours = {"helpers", "tools", "benchmarks"}
+    ours = {"helpers", "tools", "benchmarks", "studies"}
     ours |= {path.stem for path in (ROOT / "tests").glob("*.py")}
     installed = packages_distributions()
     listed = {name.replace("_", "-") for name in pins()}
@@ -385,7 +385,7 @@ def test_every_import_is_in_the_list():
 
 def sources():
     """(path, Python text) of all that the course imports in its code and notebooks."""
-    for folder in ("helpers", "tools", "tests", "benchmarks"):
+    for folder in ("helpers", "tools", "tests", "benchmarks", "studies"):
         for path in sorted((ROOT / folder).rglob("*.py")):
             yield path.relative_to(ROOT), path.read_text("utf-8")
     for path in notebooks.all_notebooks():

@@ -3,7 +3,7 @@
 import sys
 
 import matplotlib.pyplot as plt
-from cycler import cycler
+from matplotlib import cycler
 
 # Okabe and Ito's palette, told apart by colour-blind readers too.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
