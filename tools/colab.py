@@ -27,7 +27,6 @@ from pathlib import Path
 from typing import Any
 
 from filelock import FileLock
-from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
 from nbformat import NotebookNode
 
 from tools import laws, notebooks
@@ -203,14 +202,14 @@ def prepare(notebook: NotebookNode, address: str, content: Path, prefix: Path) -
     setup.source += f"\nassert sys.prefix == {str(prefix)!r}, sys.prefix"
 
 
-def kernel_of(python: Path) -> KernelSpecManager:
+def kernel_of(python: Path) -> Any:
     """A manager of kernel specifications that knows this Python's kernel alone."""
     from nbval.kernel import NbvalKernelspecManager
 
     launch = [str(python), "-m", "ipykernel_launcher", "-f", "{connection_file}"]
 
     class Only(NbvalKernelspecManager):
-        def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
+        def get_kernel_spec(self, kernel_name: str) -> Any:
             return self.kernel_spec_class(argv=launch, language="python")
 
     return Only()
