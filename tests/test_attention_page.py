@@ -17,6 +17,8 @@ from helpers.text import Vocabulary
 from helpers.transformer import Transformer, TransformerConfig
 from helpers.translator import Translator
 
+pytestmark = pytest.mark.slow  # pages of 24 maps are laid out
+
 ENGLISH, FRENCH = ["the", "cat", "sleeps"], ["le", "chat", "noir", "dort"]
 
 

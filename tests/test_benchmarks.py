@@ -31,6 +31,8 @@ from helpers.decoding import beam_search, greedy_decode
 from helpers.transformer import Transformer, TransformerConfig
 from tools.notebooks import NotebookError
 
+pytestmark = pytest.mark.long  # benchmarks are no part of a lesson
+
 # -- the clock -------------------------------------------------------------------------
 
 

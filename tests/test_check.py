@@ -56,6 +56,7 @@ def test_what_differs_from_a_branch_includes_what_is_not_committed(
     assert names == {"committed", "edited", "new"}
 
 
+@pytest.mark.slow
 def test_a_lesson_is_checked_with_its_solution_laws_and_checks():
     command = [sys.executable, "-m", "pytest", *check.arguments(["03"])]
     found = subprocess.run(

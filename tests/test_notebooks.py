@@ -109,6 +109,7 @@ def test_internal_links_lead_somewhere(path):
     holds(laws.link_faults(laws.markdown_of(path), path))
 
 
+@pytest.mark.long
 @pytest.mark.skipif(
     (sys.platform, platform.machine()) != ("linux", "x86_64"),
     reason="another processor or C library computes other digits than are stored",
@@ -457,6 +458,7 @@ def test_nbval_finds_every_alteration_and_nothing_else(tmp_path):
     assert result.returncode == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", [p for p in LESSONS if p.name[:2] == "02"], ids=label)
 def test_nbval_finds_one_altered_digit_in_a_lesson(path, tmp_path):
     """In a copy cut off after the first cell that prints a number of its own."""

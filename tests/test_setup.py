@@ -19,6 +19,8 @@ import pytest
 from tools import notebooks, setup_venv
 from tools.reproducible import ROOT
 
+pytestmark = pytest.mark.slow  # pip runs
+
 REQUIREMENTS = (ROOT / "requirements.txt").read_text("utf-8")
 
 
