@@ -1,4 +1,4 @@
-"""What every exercise's check is made of.
+"""What the checks are made of that have no table yet: see `helpers.checks.engine`.
 
 A check is written as a generator of findings and turned by `check` into a function that
 prints them. The learner's code runs through `attempt`, which turns whatever goes wrong
@@ -7,51 +7,40 @@ learner's output equals that of a wrong version, the mistake has a name.
 """
 
 import functools
-import sysconfig
-import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import combinations
-from pathlib import Path
 from typing import Any
 
 import torch
-from matplotlib import pyplot as plt
 from torch import Tensor
 
-from helpers.plots import heatmap
+from helpers.checks.findings import (
+    Finding,
+    Stop,
+    print_findings,
+    right,
+    says,
+    untried,
+    wrong,
+)
+from helpers.checks.pictures import weights_beside
+from helpers.checks.running import IN_PLACE, stopped
 
-
-@dataclass(frozen=True)
-class Finding:
-    """One line of a check's answer, and a picture to draw below it."""
-
-    mark: str
-    text: str
-    draw: Callable[[], None] | None = None
-
-
-def right(text: str) -> Finding:
-    """A finding that something is as it should be."""
-    return Finding("✓", text)
-
-
-def wrong(text: str, draw: Callable[[], None] | None = None) -> Finding:
-    """A finding that something is not, and where to look."""
-    return Finding("✗", text, draw)
-
-
-def untried(text: str) -> Finding:
-    """A finding that there is nothing to check yet."""
-    return Finding("○", text)
-
-
-class Stop(Exception):
-    """Ends a check with a last finding."""
-
-    def __init__(self, finding: Finding):
-        super().__init__(finding.text)
-        self.finding = finding
+__all__ = [
+    "Finding",
+    "Mistake",
+    "Stop",
+    "attempt",
+    "check",
+    "print_findings",
+    "recognise",
+    "right",
+    "same",
+    "untried",
+    "weights_beside",
+    "wrong",
+]
 
 
 def check(findings: Callable[..., Iterator[Finding]]) -> Callable[..., None]:
@@ -69,7 +58,7 @@ def check(findings: Callable[..., Iterator[Finding]]) -> Callable[..., None]:
             found.append(stop.finding)
         except Exception as error:
             # Whatever odd thing was handed in, the learner's notebook must go on.
-            found.append(wrong(f"this check cannot read your answer: {_says(error)}"))
+            found.append(wrong(f"this check cannot read your answer: {says(error)}"))
         return found
 
     @functools.wraps(findings)
@@ -78,21 +67,6 @@ def check(findings: Callable[..., Iterator[Finding]]) -> Callable[..., None]:
 
     show.findings = collect
     return show
-
-
-def print_findings(findings: Iterable[Finding]) -> None:
-    """Print a line for each finding and draw its picture, if it has one."""
-    for finding in findings:
-        print(finding.mark, finding.text)
-        if finding.draw is not None:
-            finding.draw()
-
-
-HELPERS = str(Path(__file__).parents[1])
-IN_PLACE = (
-    "your function changes its inputs in place, and with them the caller's tensors: no "
-    "`+=`, `x[…] = …` or method ending in `_` (`div_`, `masked_fill_`) on what came in"
-)
 
 
 def attempt(function: Callable, *inputs: object) -> Any:
@@ -114,8 +88,7 @@ def attempt(function: Callable, *inputs: object) -> Any:
         # PyTorch's own NotImplementedError, of `&` on floats for one, has a message.
         if isinstance(error, NotImplementedError) and not str(error):
             raise Stop(untried("not attempted yet")) from None
-        text = f"your code stopped with {_says(error)}{_place(error)}"
-        raise Stop(wrong(text)) from None
+        raise Stop(wrong(stopped(error))) from None
     if output is None or output is Ellipsis:
         raise Stop(untried("not attempted yet: the function returns None"))
     if any(
@@ -133,19 +106,6 @@ def _on_cpu(output: Any) -> Any:
     if type(output) in (tuple, list):
         return type(output)(map(_on_cpu, output))
     return output
-
-
-def _says(error: BaseException) -> str:
-    """The error's type and the first line of its message."""
-    return traceback.format_exception_only(error)[-1].strip().splitlines()[0]
-
-
-def _place(error: BaseException) -> str:
-    """The last line of the learner's own code that the error passed through."""
-    libraries = *map(sysconfig.get_path, ("purelib", "stdlib")), HELPERS
-    frames = traceback.extract_tb(error.__traceback__)[1:]  # the first is `attempt`
-    own = [frame for frame in frames if not frame.filename.startswith(libraries)]
-    return f" (line {own[-1].lineno}: `{own[-1].line}`)" if own else ""
 
 
 @dataclass(frozen=True)
@@ -201,19 +161,3 @@ def same(yours: object, expected: object) -> bool:
         atol=1e-5,
         equal_nan=True,
     )
-
-
-def weights_beside(yours: Tensor, expected: Tensor) -> None:
-    """Draw the learner's attention weights beside the expected ones.
-
-    Both (query_length, key_length); a row per query, in one colour scale.
-    """
-    rows, columns = ([f"{i + 1}" for i in range(size)] for size in expected.shape)
-    _, axes = plt.subplots(1, 2, figsize=(7, 1.2 + 0.34 * len(rows)))
-    for ax, weights, whose in zip(
-        axes, (yours, expected), ("yours", "expected"), strict=True
-    ):
-        heatmap(
-            weights, rows, columns, title=whose, ax=ax, numbers=True, colour_bar=False
-        )
-    plt.show()
