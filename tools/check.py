@@ -20,8 +20,13 @@ from tools.reproducible import ROOT
 
 PARALLEL = ("-n", "auto", "--maxprocesses", "4", "--dist", "loadfile")
 UNIT_TESTS = ("tests", "--seeds", "1", "-m", "not slow and not long")
-# The tests that hold all notebooks to the laws.
-LAWS = ("tests/test_notebooks.py", "tests/test_one_text_two_places.py")
+# The tests that hold all notebooks to the laws, and all tables to their answers.
+LAWS = (
+    "tests/test_notebooks.py",
+    "tests/test_one_text_two_places.py",
+    "tests/test_exercises.py",
+)
+ANSWERS = "tests/answers"
 
 
 def lessons() -> list[str]:
@@ -50,10 +55,12 @@ def used_by(number: str) -> set[Path]:
         for cell in laws.code_cells(notebooks.read(path))
     ]
     used = {path for cell in cells for path in imported(cell)}
-    checks = (
-        ROOT / "helpers" / "checks" / f"lesson{number}.py"
-    )  # loaded when they are used
-    return {*own, *with_imports(used | ({checks} if checks.exists() else set()))}
+    # The checks are loaded when they are used, so that no cell imports them.
+    exercises = (
+        f"{folder}/lesson{number}.py" for folder in ("helpers/checks", ANSWERS)
+    )
+    used |= {path for path in map(ROOT.joinpath, exercises) if path.exists()}
+    return {*own, *with_imports(used)}
 
 
 def differing(branch: str) -> set[Path]:
@@ -80,6 +87,7 @@ def arguments(numbers: Sequence[str]) -> list[str]:
     """What pytest is called with to check these lessons."""
     own = [path for number in numbers for path in files_of(number)]
     words = [*(path.stem for path in own), "lessons_show_what_helpers_keeps"]
+    words += [f"lesson{number}-" for number in numbers]
     paths = [*(path.relative_to(ROOT).as_posix() for path in own), *LAWS]
     return [*paths, "-k", " or ".join(words), "--seeds", "1"]
 

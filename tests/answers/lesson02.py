@@ -1,0 +1,171 @@
+"""Answers to lesson 02's exercises that no table holds: right ones, and wrong ones."""
+
+import math
+
+import torch
+from torch.nn import functional as F
+
+from helpers.attention import attention
+
+# ------------------------------------------------------- 02.1 and 02.3 attention
+
+
+def with_einsum(query, key, value, mask=None):
+    scores = torch.einsum("bhqd,bhkd->bhqk", query, key) * query.shape[-1] ** -0.5
+    if mask is not None:
+        scores = torch.where(mask, scores, torch.tensor(-torch.inf))
+    weights = torch.exp(scores - scores.amax(-1, keepdim=True).clamp(min=-1e30))
+    weights = weights / weights.sum(-1, keepdim=True).clamp(min=1e-30)
+    return torch.einsum("bhqk,bhkv->bhqv", weights, value), weights
+
+
+def with_a_billion(query, key, value, mask=None):
+    scores = torch.matmul(query, key.transpose(3, 2))
+    if mask is not None:
+        scores.masked_fill_(mask == 0, -1e9)
+    weights = torch.softmax(scores / math.sqrt(key.shape[3]), dim=3)
+    return [torch.matmul(weights, value), weights]
+
+
+def with_pytorchs_own(query, key, value, mask=None):
+    context = F.scaled_dot_product_attention(query, key, value, mask)
+    ones = torch.eye(key.size(-2), dtype=key.dtype).expand(*key.shape[:-1], -1)
+    return context, F.scaled_dot_product_attention(query, key, ones, mask)
+
+
+def head_by_head(query, key, value, mask=None):
+    whole = torch.ones(*query.shape[:3], key.size(2), dtype=torch.bool)
+    whole = whole if mask is None else mask & whole
+    contexts, weights = torch.zeros(*query.shape[:3], value.size(3)), whole.float()
+    for b in range(query.size(0)):
+        for h in range(query.size(1)):
+            pair = attention(query[b, h], key[b, h], value[b, h], whole[b, h])
+            contexts[b, h], weights[b, h] = pair
+    return contexts, weights
+
+
+def with_a_mean(query, key, value, mask=None):
+    weights = torch.ones(*query.shape[:3], key.size(2)) / key.size(2)
+    return weights @ value, weights
+
+
+def a_part_detached(query, key, value, mask=None):
+    ours, theirs = (attention(x, key, value, mask) for x in (query, query.detach()))
+    return (ours[0] + theirs[0]) / 2, ours[1]
+
+
+def with_dropout(query, key, value, mask=None):
+    weights = F.dropout(attention(query, key, value, mask)[1], 0.1)
+    return weights @ value, weights
+
+
+def filled_with(number, *, change=lambda scores, mask, number: None):
+    """A masked attention that fills hidden scores with a number, or changes them."""
+
+    def answer(query, key, value, mask):
+        scores = query @ key.mT / math.sqrt(query.size(-1))
+        changed = change(scores, mask, number)
+        scores = scores.masked_fill(~mask, number) if changed is None else changed
+        weights = scores.softmax(-1)
+        return weights @ value, weights
+
+    return answer
+
+
+def by_index(scores, mask, number):
+    scores[~mask.expand(-1, -1, scores.size(2), -1)] = number
+    return scores
+
+
+def nonsense_for_nothing(query, key, value, mask):
+    context, weights = filled_with(-math.inf)(query, key, value, mask)
+    return context.nan_to_num(5.0), weights.nan_to_num(7.0)
+
+
+def in_place_after_the_softmax(query, key, value, mask=None):
+    weights = (query @ key.mT / math.sqrt(query.size(-1))).softmax(-1)
+    if mask is not None:
+        weights = filled_with(-1e9)(query, key, value, mask)[1]
+    weights += 0.0
+    return weights @ value, weights
+
+
+def for_these_sizes(query, key, value, mask=None):
+    weights = (query @ key.mT / math.sqrt(6)).softmax(-1)
+    return weights @ value, weights
+
+
+SOUND = [with_einsum, with_a_billion, with_pytorchs_own, head_by_head]
+UNSOUND = [
+    (with_a_mean, "the weights differ from the expected ones"),
+    (a_part_detached, "not all of the gradient reaches query"),
+    (with_dropout, "something random"),
+    (in_place_after_the_softmax, "no gradient can flow (RuntimeError: one of the"),
+    (lambda *x: x[:3], "return two tensors, context and weights"),
+    (lambda *x: (x[0].numpy(), x[1].numpy()), "context has shape"),
+]
+
+# ---------------------------------------------------------------- 02.4 one place back
+
+
+def one_hot(length, strength=1e6):
+    places = (torch.arange(length) - 1).clamp(0)
+    return strength * torch.eye(length)[places], torch.eye(length)
+
+
+def by_distance(length):
+    """A score that falls with the squared distance."""
+    place = torch.arange(length).float()[:, None]
+    wanted = (place - 1).clamp(min=0)
+    one = torch.ones_like(place)
+    return 20 * torch.cat([2 * wanted, -one], 1), torch.cat([place, place**2], 1)
+
+
+RIGHT = {
+    "scaled_attention": SOUND,
+    "masked_attention": SOUND,
+    "one_place_back": [
+        one_hot,
+        by_distance,
+        lambda length: [part.numpy() for part in one_hot(length)],
+        lambda length: [part.tolist() for part in one_hot(length)],
+        lambda length: [part.double().requires_grad_() for part in one_hot(length)],
+    ],
+    "shapes": [
+        {
+            "weights_shape": [32, 8, 7, 9],
+            "context_shape": torch.Size((32, 8, 7, 48)),
+            "sum_axis": 3,
+            "mask_shape": torch.tensor([32, 1, 1, 9]),
+        }
+    ],
+}
+WRONG = {
+    "scaled_attention": [*UNSOUND, (for_these_sizes, "a size written as a number")],
+    "masked_attention": [
+        *UNSOUND,
+        (
+            lambda q, k, v, mask: attention(q, k, v, mask.expand(-1, 3, 4, -1)),
+            "or the mask not broadcast? your code stopped with ValueError",
+        ),
+        (filled_with(-1e9, change=by_index), "or the mask not broadcast? your code"),
+        (filled_with(-20.0), "a hidden key with a large score still does harm: fill"),
+        (nonsense_for_nothing, "where a query may attend to nothing, the result is"),
+    ],
+    "one_place_back": [
+        (lambda n: one_hot(n, 100.0), "length 500: the right keys win, but one gets"),
+        (lambda n: one_hot(n, 3.0), "length 5: the right keys win, but one gets"),
+        (lambda n: one_hot(5), "length 2: query and key are both to have the shape"),
+        (lambda n: one_hot(n)[0], "one tensor of shape (5, 5), where two are due"),
+        (lambda n: (torch.eye(n).flip(0) * 99, torch.eye(n)), "compare the pictures"),
+        (lambda n: (torch.eye(n) * math.nan, torch.eye(n)), "hold NaN or infinity"),
+    ],
+    "shapes": [
+        ({"weights_shape": (1, 2)}, "a tuple of four sizes is due"),
+        ({"weights_shape": (1, 2, 3, 4)}, "its axes are"),
+        ({"weights_shape": (32, None, 7, 9)}, "a tuple of four sizes is due"),
+        ({"sum_axis": "last"}, "the number of an axis is due"),
+        ({"sum_axis": 7}, "the weights have the axes 0 to 3"),
+        ({"sum_axis": True}, "the number of an axis is due"),
+    ],
+}

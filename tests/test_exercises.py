@@ -1,0 +1,341 @@
+"""Every exercise with a table: each mistake is named, and nothing right is blamed.
+
+What a table does not hold stands in tests/answers: right answers in another style, and
+wrong ones that are no patch of the reference answer.
+"""
+
+import inspect
+import re
+from importlib import import_module
+from itertools import combinations
+
+import pytest
+import torch
+
+from helpers import checks
+from helpers.checks.comparing import plain
+from helpers.checks.engine import Exercise, Trial
+from helpers.checks.findings import Check
+from helpers.checks.running import definitions
+from helpers.checks.values import Values
+from tools import laws, notebooks
+
+TABLES = {
+    f"{lesson}-{name}": value
+    for lesson in checks.LESSONS
+    for name, value in vars(import_module(f"helpers.checks.{lesson}")).items()
+    if isinstance(value, Check)
+}
+CODE = {name: x for name, x in TABLES.items() if isinstance(x, Exercise)}
+VALUES = {name: x for name, x in TABLES.items() if isinstance(x, Values)}
+ROWS = [
+    pytest.param(exercise, part, row, id=f"{name}-{part.name}-{row[0][:50]}-{number}")
+    for name, exercise in CODE.items()
+    for part in exercise.parts
+    for number, row in enumerate(part.rows())
+]
+
+
+def each(exercises):
+    return pytest.mark.parametrize("exercise", exercises.values(), ids=[*exercises])
+
+
+def others(kind):
+    """The answers of tests/answers: for each exercise its RIGHT or its WRONG ones."""
+    for name, exercise in TABLES.items():
+        lesson, attribute = name.split("-")
+        known = getattr(import_module(f"answers.{lesson}"), kind)[attribute]
+        for number, answer in enumerate(known):
+            yield pytest.param(exercise, answer, id=f"{name}-{number}")
+
+
+def ask(exercise, answer, **options):
+    """The findings for an answer: a function, or several, or values by name."""
+    if isinstance(exercise, Values):
+        return exercise.findings(exercise.due() | answer)
+    several = answer if isinstance(answer, tuple) else (answer,)
+    return exercise.findings(*several, **options)
+
+
+def references(exercise, part=None, *rows):
+    """The reference's functions; that of `part` with mistakes."""
+    return tuple(
+        exercise.reference(each, *(rows if each is part else ()))
+        for each in exercise.parts
+    )
+
+
+def with_answer(exercise, part, answer):
+    """The reference's functions, with this answer for one part."""
+    return [answer if p is part else exercise.reference(p) for p in exercise.parts]
+
+
+def arguments(exercise, part):
+    return [*inspect.signature(exercise.reference(part)).parameters]
+
+
+def marks(found):
+    return "".join(finding.mark for finding in found)
+
+
+def drawn(found, seed):
+    """The findings; with the first seed their pictures are drawn, too."""
+    for finding in found:
+        if finding.draw is not None and seed == 0:
+            finding.draw()
+    return found
+
+
+# ------------------------------------------------------------------ the tables' rows
+
+
+@each(CODE)
+def test_the_reference_answer_is_right(exercise, seed):
+    found = exercise.findings(*references(exercise), seed=seed)
+    assert {*marks(found)} == {"✓"}, found
+
+
+@pytest.mark.parametrize(("exercise", "part", "row"), ROWS)
+def test_a_mistake_is_named_by_its_own_row(exercise, part, row, seed):
+    answers = references(exercise, part, row)
+    found = drawn(exercise.findings(*answers, seed=seed), seed)
+    (text,) = (finding.text for finding in found if finding.mark == "✗")
+    message = re.sub(r"\\\{.*?\\\}", ".+", re.escape(row[0]))
+    trials = part.all_trials(seed, arguments(exercise, part))
+    before = "|".join(re.escape(trial.before) for trial in trials)
+    label = re.escape(part.label and f"{part.label}: ")
+    after = r"(\. .*| \(your code stopped with .*\))?"
+    assert re.fullmatch(f"{label}({before}){message}{after}", text), text
+
+
+@pytest.mark.parametrize(("exercise", "part", "row"), ROWS)
+def test_no_other_row_fits(exercise, part, row):
+    trials = part.all_trials(0, arguments(exercise, part))
+    trials += [Trial(part.lenient(0))] if part.lenient else []
+    functions = exercise.reference(part), exercise.reference(part, row)
+    values = ([part.value(f, trial.inputs) for f in functions] for trial in trials)
+    seen = [(trial, x.output, y) for trial, (x, y) in zip(trials, values, strict=True)]
+    assert {*exercise.names(part, seen, most=1)} == {(row[0],)}
+
+
+@each(CODE)
+def test_two_mistakes_at_once_are_not_praised(exercise):
+    for part in exercise.parts:
+        pairs = [*combinations(part.rows(), 2)]
+        for rows in pairs[:: max(1, len(pairs) // 12)]:
+            answers = references(exercise, part, *rows)
+            if None not in answers:
+                assert "✗" in marks(exercise.findings(*answers)), rows
+
+
+def test_two_mistakes_have_both_names():
+    exercise = checks.lesson02.scaled_attention
+    (part,) = exercise.parts
+    rows = {row[0].split(":")[0]: row for row in part.rows()}
+    names = "the scale is forgotten", "the softmax runs over the queries"
+    both = exercise.reference(part, *(rows[name] for name in names))
+    (finding,) = exercise.findings(both)
+    assert all(name in finding.text for name in names)
+
+
+@each(VALUES)
+def test_every_wrong_value_has_its_reason(exercise):
+    due = exercise.due()
+    assert marks(exercise.findings(due)) == "✓" * len(due)
+    assert marks(exercise.findings(**due)) == "✓" * len(due)
+    for name, reasons in exercise.mistakes.items():
+        words = dict.fromkeys(x for x in exercise.choices if x != due[name])
+        for value in {**reasons, **words}:
+            found = exercise.findings({**due, name: value})
+            (text,) = (finding.text for finding in found if finding.mark == "✗")
+            assert text.startswith(name)
+            assert text.endswith(reasons.get(value) or exercise.otherwise[name])
+        for value in exercise.also.get(name, ()):
+            assert marks(exercise.findings({**due, name: value})) == "✓" * len(due)
+
+
+@each(VALUES)
+def test_values_are_not_attempted_or_strange(exercise):
+    due = exercise.due()
+    for nothing in (None, {}, dict.fromkeys(due), dict.fromkeys(due, ...)):
+        assert marks(exercise.findings(nothing)) == "○" * len(due)
+    for name in due:
+        for strange in (int, object(), [[]], {}, "?", b"?", 3j, torch.ones(2, 2), {1}):
+            assert marks(exercise.findings({**due, name: strange})).count("✗") == 1
+    for strange in ("error", 3, [1]):
+        (finding,) = exercise.findings(strange)
+        assert finding.mark == "✗" and "a dictionary" in finding.text
+    assert "misspelt is none of" in exercise.findings(misspelt=1)[0].text
+
+
+# ------------------------------------------------------------------ other answers
+
+
+@pytest.mark.parametrize(("exercise", "answer"), [*others("RIGHT")])
+def test_another_right_answer_is_right(exercise, answer, seed):
+    options = {"seed": seed} if isinstance(exercise, Exercise) else {}
+    found = ask(exercise, answer, **options)
+    assert {*marks(found)} == {"✓"}, found
+
+
+@pytest.mark.parametrize(("exercise", "case"), [*others("WRONG")])
+def test_another_wrong_answer_is_wrong(exercise, case, seed):
+    answer, part = case
+    options = {"seed": seed} if isinstance(exercise, Exercise) else {}
+    found = drawn(ask(exercise, answer, **options), seed)
+    texts = [finding.text for finding in found if finding.mark == "✗"]
+    assert len(texts) == 1 and part in texts[0], found
+
+
+def spoilt(part, reference, first):
+    """Answers that give what is right, but not for every input, or not for learning."""
+    constant, sizes = part.value(reference, first).output, shapes(first)
+    found = {
+        "a constant": lambda *given: constant,
+        "for the first sizes": lambda *given: (
+            reference(*given) if shapes(given) == sizes else constant
+        ),
+    }
+    if isinstance(first[0], torch.Tensor):
+        found["without gradients"] = torch.no_grad()(lambda *x: reference(*x))
+        found["in place"] = lambda x, *rest: reference(x.add_(1).sub(1), *rest)
+    return found
+
+
+def shapes(inputs):
+    return [getattr(x, "shape", x) for x in inputs]
+
+
+def restyled(reference):
+    """The reference's answer, as somebody else would write it."""
+    return {
+        "in a lambda": lambda *x: reference(*x),
+        "in float64": lambda *given: reference(*map(doubled, given)),
+        "in lists": lambda *given: listed(reference(*given)),
+    }
+
+
+def doubled(x):
+    return x.double() if isinstance(x, torch.Tensor) and x.is_floating_point() else x
+
+
+def listed(output):
+    if isinstance(output, tuple):
+        return [*map(listed, output)]
+    return [*output] if isinstance(output, torch.Tensor) and output.dim() else output
+
+
+@each(CODE)
+def test_what_the_reference_gives_is_not_enough(exercise):
+    for part in exercise.parts:
+        first = part.all_trials(0, arguments(exercise, part))[0].inputs
+        if not part.in_place:
+            answers = spoilt(part, exercise.reference(part), first)
+            for kind, answer in answers.items():
+                found = exercise.findings(*with_answer(exercise, part, answer))
+                assert "✗" in marks(found), kind
+
+
+@each(CODE)
+def test_the_style_does_not_matter(exercise):
+    for part in exercise.parts:
+        for kind, answer in restyled(exercise.reference(part)).items():
+            found = exercise.findings(*with_answer(exercise, part, answer))
+            assert {*marks(found)} == {"✓"}, (kind, found)
+
+
+STRANGE = {
+    "a string": lambda *x: "attention",
+    "an empty tuple": lambda *x: (),
+    "None twice": lambda *x: (None, None),
+    "numbers": lambda *x: (1.0, 2.0),
+    "a generator": lambda *x: (y for y in x),
+    "complex": lambda *x: 1j,
+    "sparse": lambda *x: torch.eye(3).to_sparse(),
+    "on no device": lambda *x: torch.zeros(2, device="meta"),
+    "no dimension": lambda *x: torch.tensor(1.0),
+    "no elements": lambda *x: torch.zeros(0),
+    "a dictionary": lambda *x: {"context": 1},
+    "deep": lambda *x: [[[x]]],
+    "itself": lambda *x: STRANGE,
+    "a class": dict,
+    "a module": torch.nn.Linear(2, 2),
+    "a number": 3,
+    "no argument": lambda: 1,
+    "division": lambda *x: 1 / 0,
+    "leaves": lambda *x: exit(),
+}
+
+
+@pytest.mark.parametrize("strange", STRANGE.values(), ids=[*STRANGE])
+@each(CODE)
+def test_no_answer_is_too_strange(exercise, strange, capsys):
+    for part in exercise.parts:
+        answers = with_answer(exercise, part, strange)
+        assert exercise(*answers) is None
+        lines = capsys.readouterr().out.splitlines()
+        assert any(line.startswith("✗ ") for line in lines), lines
+
+
+@each(CODE)
+def test_nothing_attempted_is_no_mistake(exercise):
+    for nothing in (None, lambda *x: None, lambda *x: ...):
+        found = exercise.findings(*[nothing] * len(exercise.parts))
+        assert {*marks(found)} == {"○"}
+
+
+@each({name: x for name, x in CODE.items() if len(x.parts) > 1})
+def test_one_part_is_judged_without_the_others(exercise):
+    for part in exercise.parts:
+        alone = [
+            None if p is not part else exercise.reference(p) for p in exercise.parts
+        ]
+        found = exercise.findings(*alone)
+        for finding in found:
+            mine = finding.text.startswith(f"{part.label}: ")
+            assert finding.mark == ("✓" if mine else "○"), found
+        assert "✓" in marks(found)
+
+
+@each(CODE)
+def test_the_courses_own_is_told_to_be_so(exercise):
+    for part in exercise.parts:
+        for own in filter(None, (plain, part.shown)):
+            answers = with_answer(exercise, part, own)
+            assert any("course's own" in f.text for f in exercise.findings(*answers))
+
+
+# ------------------------------------------------------------------ the notebooks
+
+
+@each(TABLES)
+def test_the_solutions_show_the_reference_answer(exercise, request):
+    lesson = request.node.callspec.id.split("-")[0]
+    (path,) = (notebooks.NOTEBOOKS / "solutions").glob(f"{lesson[-2:]}_*.ipynb")
+    cells = laws.code_cells(notebooks.read(path))
+    assert exercise.answer.rstrip("\n") in [cell.source for cell in cells]
+
+
+@each(TABLES)
+def test_the_lesson_asks_for_the_names_of_the_reference_answer(exercise, request):
+    lesson = request.node.callspec.id.split("-")[0]
+    (path,) = notebooks.NOTEBOOKS.glob(f"{lesson[-2:]}_*.ipynb")
+    uses = getattr(exercise, "uses", {})
+    due = [*definitions(exercise.answer, uses)]
+    cells = [
+        c
+        for c in laws.code_cells(notebooks.read(path))
+        if "exercise" in c.metadata.get("tags", [])
+    ]
+    assert due in [
+        [*definitions(cell.source, uses)] for cell in cells if runs(cell, uses)
+    ]
+
+
+def runs(cell, uses):
+    """Whether the cell needs nothing of the lesson's cells above it."""
+    try:
+        definitions(cell.source, uses)
+    except NameError:
+        return False
+    return True
