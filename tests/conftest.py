@@ -27,6 +27,12 @@ def seeded(request):
     torch.manual_seed(seed)
 
 
+@pytest.fixture
+def seeds(request):
+    """All seeds, for a test that tries them one after the other."""
+    return range(request.config.option.seeds)
+
+
 @pytest.fixture(scope="session")
 def toy_text():
     """The toy corpus of lesson 10."""

@@ -49,12 +49,18 @@ def others(kind):
             yield pytest.param(exercise, answer, id=f"{name}-{number}")
 
 
-def ask(exercise, answer, **options):
+def that_matter(exercise, seeds):
+    """The first seed alone, where an exercise draws nothing at random."""
+    random = any(part.probes(0) for part in getattr(exercise, "parts", ()))
+    return seeds if random else seeds[:1]
+
+
+def ask(exercise, answer, seed):
     """The findings for an answer: a function, or several, or values by name."""
     if isinstance(exercise, Values):
         return exercise.findings(exercise.due() | answer)
     several = answer if isinstance(answer, tuple) else (answer,)
-    return exercise.findings(*several, **options)
+    return exercise.findings(*several, seed=seed)
 
 
 def references(exercise, part=None, *rows):
@@ -90,22 +96,24 @@ def drawn(found, seed):
 
 
 @each(CODE)
-def test_the_reference_answer_is_right(exercise, seed):
-    found = exercise.findings(*references(exercise), seed=seed)
-    assert {*marks(found)} == {"✓"}, found
+def test_the_reference_answer_is_right(exercise, seeds):
+    for seed in that_matter(exercise, seeds):
+        found = exercise.findings(*references(exercise), seed=seed)
+        assert {*marks(found)} == {"✓"}, found
 
 
 @pytest.mark.parametrize(("exercise", "part", "row"), ROWS)
-def test_a_mistake_is_named_by_its_own_row(exercise, part, row, seed):
-    answers = references(exercise, part, row)
-    found = drawn(exercise.findings(*answers, seed=seed), seed)
-    (text,) = (finding.text for finding in found if finding.mark == "✗")
-    message = re.sub(r"\\\{.*?\\\}", ".+", re.escape(row[0]))
-    trials = part.all_trials(seed, arguments(exercise, part))
-    before = "|".join(re.escape(trial.before) for trial in trials)
-    label = re.escape(part.label and f"{part.label}: ")
-    after = r"(\. .*| \(your code stopped with .*\))?"
-    assert re.fullmatch(f"{label}({before}){message}{after}", text), text
+def test_a_mistake_is_named_by_its_own_row(exercise, part, row, seeds):
+    for seed in that_matter(exercise, seeds):
+        answers = references(exercise, part, row)
+        found = drawn(exercise.findings(*answers, seed=seed), seed)
+        (text,) = (finding.text for finding in found if finding.mark == "✗")
+        message = re.sub(r"\\\{.*?\\\}", ".+", re.escape(row[0]))
+        trials = part.all_trials(seed, arguments(exercise, part))
+        before = "|".join(re.escape(trial.before) for trial in trials)
+        label = re.escape(part.label and f"{part.label}: ")
+        after = r"(\. .*| \(your code stopped with .*\))?"
+        assert re.fullmatch(f"{label}({before}){message}{after}", text), text
 
 
 @pytest.mark.parametrize(("exercise", "part", "row"), ROWS)
@@ -172,19 +180,19 @@ def test_values_are_not_attempted_or_strange(exercise):
 
 
 @pytest.mark.parametrize(("exercise", "answer"), [*others("RIGHT")])
-def test_another_right_answer_is_right(exercise, answer, seed):
-    options = {"seed": seed} if isinstance(exercise, Exercise) else {}
-    found = ask(exercise, answer, **options)
-    assert {*marks(found)} == {"✓"}, found
+def test_another_right_answer_is_right(exercise, answer, seeds):
+    for seed in that_matter(exercise, seeds):
+        found = ask(exercise, answer, seed)
+        assert {*marks(found)} == {"✓"}, found
 
 
 @pytest.mark.parametrize(("exercise", "case"), [*others("WRONG")])
-def test_another_wrong_answer_is_wrong(exercise, case, seed):
+def test_another_wrong_answer_is_wrong(exercise, case, seeds):
     answer, part = case
-    options = {"seed": seed} if isinstance(exercise, Exercise) else {}
-    found = drawn(ask(exercise, answer, **options), seed)
-    texts = [finding.text for finding in found if finding.mark == "✗"]
-    assert len(texts) == 1 and part in texts[0], found
+    for seed in that_matter(exercise, seeds):
+        found = drawn(ask(exercise, answer, seed), seed)
+        texts = [finding.text for finding in found if finding.mark == "✗"]
+        assert len(texts) == 1 and part in texts[0], found
 
 
 def spoilt(part, reference, first):
@@ -223,6 +231,14 @@ def listed(output):
     if isinstance(output, tuple):
         return [*map(listed, output)]
     return [*output] if isinstance(output, torch.Tensor) and output.dim() else output
+
+
+@each(CODE)
+def test_answers_are_tried_on_inputs_of_different_shapes(exercise):
+    for part in exercise.parts:
+        probes = [shapes(inputs) for inputs in part.probes(0)]
+        assert len(probes) == len({*map(str, probes)}) != 1
+        assert probes or len(part.all_trials(0, [])) > 1
 
 
 @each(CODE)
@@ -300,6 +316,7 @@ def test_one_part_is_judged_without_the_others(exercise):
 @each(CODE)
 def test_the_courses_own_is_told_to_be_so(exercise):
     for part in exercise.parts:
+        assert part.shown is None or part.shown.__name__ != part.name
         for own in filter(None, (plain, part.shown)):
             answers = with_answer(exercise, part, own)
             assert any("course's own" in f.text for f in exercise.findings(*answers))
