@@ -124,7 +124,7 @@ def test_every_lesson_can_be_pointed_at_an_address(path, tmp_path):
     assert laws.has_tag(changed, "setup")
     source = changed.source
     assert 'REPOSITORY, TAG = "file:///some/where.git", "main"' in source
-    assert f'Path("{tmp_path.as_posix()}/course")' in source
+    assert f"{tmp_path.as_posix()}/course/tools/colab_setup.py" in source
     assert "/content" not in source.replace(tmp_path.as_posix(), "")
     compile(source, "set-up", "exec")
 
@@ -136,9 +136,9 @@ def test_a_kernel_of_another_environment_is_refused(tmp_path):
     for prefix, accepted in ((Path(sys.prefix), True), (tmp_path, False)):
         notebook = v4.new_notebook(cells=[cell(setup, "setup")])
         colab.prepare(notebook, "file:///x", tmp_path, prefix)
-        # Without google.colab the cell fetches nothing; `course` is given instead.
-        source = f"course = {str(tmp_path / 'course')!r}\nimport sys\n"
-        source += f"sys.path.insert(0, course)\n{notebook.cells[0].source}"
+        # Without google.colab the cell fetches nothing; the course lies there already.
+        source = f"import sys\nsys.path.insert(0, {str(tmp_path / 'course')!r})\n"
+        source += notebook.cells[0].source
         run = subprocess.run([sys.executable, "-c", source], capture_output=True)
         assert (run.returncode == 0) == accepted, run.stderr
         assert (b"AssertionError" in run.stderr) != accepted

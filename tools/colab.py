@@ -197,7 +197,8 @@ def prepare(notebook: NotebookNode, address: str, content: Path, prefix: Path) -
     source = re.sub(r"(?m)^REPOSITORY, TAG = .*$", stamp, setup.source)
     setup.source = source.replace("/content", content.as_posix())
     # Colab has no other copy of the course to import by accident; neither has this.
-    setup.source += "\n\nimport helpers\nassert str(course) in helpers.__file__"
+    course = (content / "course").as_posix()
+    setup.source += f"\n\nimport helpers\nassert {course!r} in helpers.__file__"
     # A kernel of the course's own .venv would pass everything and prove nothing.
     setup.source += f"\nassert sys.prefix == {str(prefix)!r}, sys.prefix"
 

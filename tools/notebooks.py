@@ -53,6 +53,8 @@ PICTURES = {
     "cross_attention.png": ("10_toy_translator.ipynb", "cross-attention-figure")
 }
 
+NO_ADDRESS = "the-course-has-no-address-yet"  # in set-up cells, before publishing
+
 
 class NotebookError(Exception):
     """A notebook cannot be stored as it is; the text says where and why."""
@@ -73,7 +75,8 @@ def setup_cell(root: Path = ROOT) -> str:
     """The set-up cell's text, stamped with the repository and tag of pyproject.toml."""
     repository, tag = published(root)
     template = (root / "tools" / "setup_cell.py").read_text("utf-8").strip()
-    stamp = f'REPOSITORY, TAG = "{repository}", "{tag}"'
+    # Without an address, git's own error says on Colab what is missing.
+    stamp = f'REPOSITORY, TAG = "{repository or NO_ADDRESS}", "{tag}"'
     return re.sub(r"^REPOSITORY, TAG = .*$", stamp, template, flags=re.MULTILINE)
 
 

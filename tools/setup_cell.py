@@ -1,24 +1,7 @@
-# On Colab this fetches the course; anywhere else it does nothing.
-import subprocess
 import sys
-from importlib.util import find_spec
-from pathlib import Path
 
-REPOSITORY, TAG = "", "main"
-
-if "google.colab" in sys.modules and not REPOSITORY:
-    print("The course is not published yet: give its address in REPOSITORY above.")
-elif "google.colab" in sys.modules:
-    course = Path("/content/course")
-    if not course.exists():
-        clone = ["git", "clone", "--quiet", "--depth", "1", "--branch", TAG]
-        subprocess.run([*clone, REPOSITORY, course], check=True)
-    if str(course) not in sys.path:
-        sys.path.insert(0, str(course))
-    pins = (course / "requirements.txt").read_text().split()
-    needed = [["pooch"], ["sacrebleu"], ["tokenizers"], ["d2l", "--no-deps"]]
-    for name, *options in needed:
-        if not find_spec(name):
-            pin = next(pin for pin in pins if pin.startswith(name + "=="))
-            install = [sys.executable, "-m", "pip", "install", "-q", pin, *options]
-            subprocess.run(install, check=True)
+REPOSITORY, TAG = "the-course-has-no-address-yet", "main"
+if "google.colab" in sys.modules:  # on Colab, fetch the course; elsewhere do nothing
+    fetch = f"git clone -q --depth 1 -b {TAG} {REPOSITORY} /content/course"
+    get_ipython().system(f"test -d /content/course || {fetch}")
+    get_ipython().run_line_magic("run", "/content/course/tools/colab_setup.py")

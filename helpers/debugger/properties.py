@@ -29,7 +29,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from helpers import BOS, PAD, SPECIAL_TOKENS
-from helpers.checks.core import print_findings
+from helpers.checks.findings import print_findings
 from helpers.plots import heatmap
 
 # Changes of the logits are measured in their own standard deviation. Rounding moves
