@@ -1,9 +1,11 @@
-"""Execute, normalise and store the notebooks: python -m tools.notebooks run | sync
+"""Execute and store the notebooks: python -m tools.notebooks run | sync | rerun
 
-    run  [--fresh] [--long] [path …] execute in a fresh kernel and store in place
-    sync [--check | --from-notebook] [path …]
-                                     one text, two places: copy the definitions in
-                                     helpers/ into the cells that show them
+    run   [--fresh] [--long] [path …] execute in a fresh kernel and store in place
+    sync  [--check | --from-notebook] [path …]
+                                      one text, two places: copy the definitions in
+                                      helpers/ into the cells that show them
+    rerun [path …]                    say which cells print something else when they
+                                      are run again (tools/rerun.py)
 
 Without paths: all lessons and solutions. What `run` stores depends on the notebook
 and the code alone, so a second run changes nothing: numbers printed after "≈" and
@@ -54,6 +56,9 @@ PICTURES = {
 }
 
 NO_ADDRESS = "the-course-has-no-address-yet"  # in set-up cells, before publishing
+
+# What is said of a notebook: after run and sync, and after rerun.
+STATES = ("as it was", "changed"), ("runs again", "cannot be run again as it stands")
 
 
 class NotebookError(Exception):
@@ -261,12 +266,18 @@ def write(notebook: NotebookNode, path: Path) -> bool:
     return True
 
 
-def execute(notebook: NotebookNode, folder: Path, *, long: bool = False) -> None:
+def execute(
+    notebook: NotebookNode,
+    folder: Path,
+    *,
+    long: bool = False,
+    allow_errors: bool = False,
+) -> None:
     """Run all cells in a fresh kernel of this Python, with `folder` as its directory.
 
     With long, lessons take the time, the threads and the GPU that they would take
     without the reproducible environment. Raises NotebookError with the cell and its
-    traceback when a cell fails.
+    traceback when a cell fails; with allow_errors, the run goes on.
     """
     from nbclient import NotebookClient
     from nbclient.exceptions import CellExecutionError, DeadKernelError
@@ -278,6 +289,7 @@ def execute(notebook: NotebookNode, folder: Path, *, long: bool = False) -> None
         notebook,
         kernel_name=CURRENT_ENV_KERNEL_NAME,
         timeout=None,
+        allow_errors=allow_errors,
         record_timing=False,
         store_widget_state=False,
         resources={"metadata": {"path": str(folder)}},
@@ -315,7 +327,7 @@ def keep_outputs(
     before = {cell.id: cell for cell in laws.code_cells(stored)}
     for cell in laws.code_cells(notebook):
         old = before.get(cell.id) if cell.id in same else None
-        if old and _as_compared(old) == _as_compared(cell):
+        if old and as_compared(old.outputs) == as_compared(cell.outputs):
             cell.outputs = old.outputs
 
 
@@ -330,7 +342,7 @@ def keep_long_run(notebook: NotebookNode, stored: NotebookNode) -> None:
         if cell.cell_type == "code":
             old = long_runs.get(cell.id)
             same = old is not None and old.source == cell.source
-            if not same or _as_compared(old) != _as_compared(cell):
+            if not same or as_compared(old.outputs) != as_compared(cell.outputs):
                 differ.append(cell.id)
             else:
                 cell.outputs = old.outputs
@@ -341,8 +353,9 @@ def keep_long_run(notebook: NotebookNode, stored: NotebookNode) -> None:
         )
 
 
-def _as_compared(cell: NotebookNode) -> list[tuple[str, str]]:
-    return [(o.output_type, sanitised(laws.text_of(o))) for o in cell.outputs]
+def as_compared(outputs: Sequence[NotebookNode]) -> list[tuple[str, str]]:
+    """A cell's outputs, as far as nbval compares them."""
+    return [(o.output_type, sanitised(laws.text_of(o))) for o in outputs]
 
 
 def run(path: Path, *, fresh: bool = False, long: bool = False) -> bool:
@@ -442,7 +455,8 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     direction.add_argument(
         "--from-notebook", action="store_true", help="copy the cells into helpers/"
     )
-    for command in (runner, syncer):
+    again = commands.add_parser("rerun", help="say which cells cannot be run again")
+    for command in (runner, syncer, again):
         command.add_argument("paths", nargs="*", type=Path, metavar="path")
     return parser.parse_args(arguments)
 
@@ -454,7 +468,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for path in options.paths or all_notebooks():
         start = time.perf_counter()
         try:
-            if options.command == "run":
+            if options.command == "rerun":
+                from tools.rerun import rerun  # it imports this module
+
+                found = rerun(path)
+                print(*found, sep="\n", end="\n" * bool(found))
+                changed = bool(found)
+            elif options.command == "run":
                 changed = run(path, fresh=options.fresh, long=options.long)
             else:
                 changed = sync(
@@ -464,11 +484,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"{path}: {error}", file=sys.stderr)
             return 1
         seconds = time.perf_counter() - start
-        state = "changed" if changed else "as it was"
+        state = STATES[options.command == "rerun"][changed]
         memory = f", peak so far {peak_memory():.1f} GB" if peak_memory() else ""
         print(f"{path.name}: {state} ({seconds:.0f} s{memory})", flush=True)
         differed = differed or changed
-    return int(options.command == "sync" and options.check and differed)
+    failing = options.command == "rerun" or (
+        options.command == "sync" and options.check
+    )
+    return int(failing and differed)
 
 
 if __name__ == "__main__":
