@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import torch
 from torch.nn import functional as F
 
@@ -137,7 +138,13 @@ RIGHT = {
             "context_shape": torch.Size((32, 8, 7, 48)),
             "sum_axis": 3,
             "mask_shape": torch.tensor([32, 1, 1, 9]),
-        }
+        },
+        {
+            "weights_shape": np.array([32, 8, 7, 9]),
+            "context_shape": torch.zeros(32, 8, 7, 48).shape,
+            "sum_axis": np.int64(-1),
+            "mask_shape": (32.0, 1, 1, 9),
+        },
     ],
 }
 WRONG = {
