@@ -1,6 +1,5 @@
 """A check says something useful about any answer, and never raises."""
 
-import matplotlib.pyplot as plt
 import pytest
 import torch
 
@@ -179,16 +178,3 @@ def test_recognise_skips_what_the_shapes_do_not_allow():
     turned = Mistake("turned", "", {"turn": lambda x: x.mT})
     x = torch.rand(2, 3)
     assert recognise(x @ x.mT, version, [impossible, turned], [x]) == [turned]
-
-
-def test_weights_beside_draws_both_to_one_scale(monkeypatch):
-    shown = []
-    monkeypatch.setattr(plt, "show", lambda: shown.append(plt.gcf()))
-    yours, expected = torch.rand(3, 4), torch.eye(3, 4)
-    core.weights_beside(yours, expected)
-    left, right = shown[0].axes
-    assert (left.get_title("left"), right.get_title("left")) == ("yours", "expected")
-    assert torch.equal(torch.tensor(left.collections[0].get_array().data), yours)
-    assert torch.equal(torch.tensor(right.collections[0].get_array().data), expected)
-    assert left.collections[0].get_clim() == right.collections[0].get_clim() == (0, 1)
-    plt.close(shown[0])

@@ -445,6 +445,7 @@ ALTERED = {
 }
 
 
+@pytest.mark.slow
 def test_nbval_finds_every_alteration_and_nothing_else(tmp_path):
     proper = lesson()
     output("took", printed("took ≈    7.25 s\n"))(proper)
@@ -512,6 +513,7 @@ def small(tmp_path):
     return path
 
 
+@pytest.mark.slow
 def test_a_second_run_changes_nothing(small):
     assert notebooks.run(small)
     stored = small.read_bytes()
@@ -527,6 +529,7 @@ def test_a_second_run_changes_nothing(small):
     assert set(drawn.outputs[0].metadata["image/png"]) == {"width", "height"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["fresh", "long"])
 def test_a_fresh_or_a_long_run_stores_new_digits(small, way):
     notebooks.run(small)
@@ -545,6 +548,7 @@ def change_source(path, before, after):
     nbformat.write(notebook, path)
 
 
+@pytest.mark.slow
 def test_stored_digits_and_pictures_stay_while_their_code_is_the_same(small):
     notebooks.run(small)
     old = cell_of(notebooks.read(small), "plt.plot").outputs

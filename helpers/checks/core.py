@@ -18,9 +18,9 @@ from torch import Tensor
 from helpers.checks.findings import (
     Finding,
     Stop,
+    collected,
     print_findings,
     right,
-    says,
     untried,
     wrong,
 )
@@ -50,16 +50,10 @@ def check(findings: Callable[..., Iterator[Finding]]) -> Callable[..., None]:
     """
 
     def collect(*args, **options) -> list[Finding]:
-        found = []
-        try:
-            for finding in findings(*args, **options):
-                found.append(finding)
-        except Stop as stop:
-            found.append(stop.finding)
-        except Exception as error:
-            # Whatever odd thing was handed in, the learner's notebook must go on.
-            found.append(wrong(f"this check cannot read your answer: {says(error)}"))
-        return found
+        # A call with the wrong number of answers must end in a finding, too.
+        return collected(
+            finding for each in [findings] for finding in each(*args, **options)
+        )
 
     @functools.wraps(findings)
     def show(*args, **options) -> None:
