@@ -8,7 +8,7 @@ from helpers.plots.architecture import PARTS, architecture_map
 from helpers.plots.curves import learning_curves
 from helpers.plots.heatmaps import alignment_overlay, attention_grid, heatmap
 from helpers.plots.pages import attention_page
-from helpers.plots.spread import distribution, over_seeds
+from helpers.plots.spread import distribution, medians, over_seeds
 from helpers.plots.style import COLOURS
 
 __all__ = [
@@ -21,5 +21,6 @@ __all__ = [
     "distribution",
     "heatmap",
     "learning_curves",
+    "medians",
     "over_seeds",
 ]

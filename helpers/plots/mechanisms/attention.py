@@ -1,0 +1,189 @@
+"""Drawings of lesson 02: a look-up, the three steps of attention, a layer of it."""
+
+import math
+from collections.abc import Sequence
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from helpers.plots import drawing
+from helpers.plots.drawing import ROLES
+from helpers.plots.style import COLOURS
+
+
+def _draw_named(
+    ax: Axes,
+    x: float,
+    y: float,
+    numbers: Tensor,
+    role: str,
+    name: str,
+    rows: Sequence[str] = "",
+    columns: Sequence[str] = "",
+    **look: Any,
+) -> drawing.Block:
+    """A tensor with its shape in its name."""
+    labels = {"name": f"{name}  {tuple(numbers.shape)}", "rows": rows}
+    return drawing.tensor(ax, (x, y), numbers, role, columns=columns, **labels, **look)
+
+
+def draw_look_up(
+    query: Tensor, keys: Tensor, values: Tensor, foods: Sequence[str]
+) -> None:
+    """One query, an arrow to each key as wide as its weight, and the blended value.
+
+    query (2,), keys (3, 2), values (3,).
+    """
+    weights = (keys @ query).softmax(dim=0)
+    answer = weights @ values
+    title = "A soft look-up: the wider the arrow, the more of that value"
+    ax = drawing.canvas(7.2, 2.3, title=title)
+    asked = drawing.tensor(
+        ax, (1.1, 0.95), query[None], "query", name="query", columns=("sweet", "sour")
+    )
+    drawing.write(ax, (1.1, 0.38), "an orange", size=8)
+    end = drawing.tensor(ax, (6.3, 0.95), answer[None, None], "context", name="answer")
+    drawing.write(ax, (6.3, 0.62), "grams of sugar", size=8)
+    drawing.write(ax, (3.1, 1.8), "keys", size=10)
+    drawing.write(ax, (4.5, 1.8), "values", size=10)
+    for i, food in enumerate(foods):
+        y = 1.5 - 0.55 * i
+        key = drawing.tensor(ax, (3.1, y), keys[i][None], "key", cell=0.36)
+        value = drawing.tensor(ax, (4.5, y), values[i][None, None], "value", cell=0.36)
+        drawing.write(ax, (3.8, y + 0.1), food, size=8)
+        drawing.arrow(ax, key.right, value.left, width=0.6)
+        width = 0.4 + 6 * weights[i].item()
+        look = {"width": width, "colour": ROLES["weights"]}
+        drawing.arrow(ax, asked.right, key.left, **look)
+        drawing.arrow(ax, value.right, end.left, **look)
+        drawing.write(ax, (2.5, y + (0.22, 0.14, 0.22)[i]), f"{weights[i]:.2f}", size=8)
+
+
+def draw_attention(
+    query: Tensor, key: Tensor, value: Tensor, asks: Sequence[str], found: Sequence[str]
+) -> None:
+    """Q Kᵀ, the scale and the softmax, times V: every tensor with its numbers.
+
+    query (query_length, d_head), key (key_length, d_head), value (key_length, d_value),
+    at most three rows and four columns each.
+    """
+    d_head = query.size(-1)
+    scores = query @ key.mT
+    weights = (scores / math.sqrt(d_head)).softmax(dim=-1)
+    title = "Attention: compare every query with every key, then mix the values"
+    ax = drawing.canvas(7.4, 4.7, title=title)
+    high, low = 3.4, 1.0
+
+    draw = partial(_draw_named, ax)
+    draw(1.4, high, query, "query", "$Q$", asks, "d_head")
+    drawing.write(ax, (2.12, high), "@", size=13)
+    draw(3.1, high, key.mT, "key", "$K^\\top$", "", found)
+    drawing.write(ax, (4.1, high), "=", size=13)
+    s = draw(5.9, high, scores, "weights", "scores", asks, found)
+    soft = drawing.operation(
+        ax, (3.9, 2.3), f"÷ √{d_head}, then softmax: each row sums to 1", width=3.2
+    )
+    w = draw(1.55, low, weights, "weights", "weights", asks, found, shade=True)
+    drawing.arrow(ax, (s.x, s.bottom[1] - 0.25), soft.right, bend=-0.3)
+    drawing.arrow(ax, soft.left, (w.x, w.top[1] + 0.3), bend=0.3)
+    drawing.write(ax, (2.45, low), "@", size=13)
+    draw(3.95, low, value, "value", "$V$", found, "d_value")
+    drawing.write(ax, (5.0, low), "=", size=13)
+    draw(6.45, low, weights @ value, "context", "context", asks, "d_value", cell=0.4)
+
+
+def draw_hidden(
+    scores: Tensor, mask: Tensor, asks: Sequence[str], found: Sequence[str]
+) -> None:
+    """Scores, the mask, the scores with −∞ where it hides, and the softmax of that.
+
+    scores and mask (query_length, key_length), at most three rows and columns each.
+    """
+    ax = drawing.canvas(7.4, 2.05, title="A hidden key gets the score −∞")
+    hidden = scores.masked_fill(~mask, -math.inf)
+    marks = [[str(may) for may in row] for row in mask.tolist()]
+    options = {"columns": found, "cell": 0.4}
+    blocks = [
+        drawing.tensor(
+            ax,
+            (1.45, 0.85),
+            scores,
+            "weights",
+            name="scaled scores",
+            rows=asks,
+            **options,
+        ),
+        drawing.tensor(ax, (3.2, 0.85), marks, "mask", name="mask", **options),
+        drawing.tensor(ax, (4.95, 0.85), hidden, "weights", name="hidden", **options),
+        drawing.tensor(
+            ax,
+            (6.7, 0.85),
+            hidden.softmax(dim=-1),
+            "weights",
+            name="weights",
+            shade=True,
+            **options,
+        ),
+    ]
+    for (one, other), text in zip(pairwise(blocks), ("", "", "softmax"), strict=True):
+        drawing.arrow(ax, one.right, other.left, text=text, offset=(0, 0.35))
+
+
+def draw_self_attention(length: int, d_model: int, d_head: int, d_value: int) -> None:
+    """One layer: a sequence, three projections of it, attention."""
+    title = "Self-attention: queries, keys and values of the same tokens"
+    ax = drawing.canvas(7.2, 2.4, title=title)
+    x = drawing.operation(ax, (0.7, 1.05), "x", role="input", width=0.6)
+    drawing.write(ax, (0.7, 0.75), f"({length}, {d_model})", size=8)
+    attends = drawing.operation(
+        ax, (5.0, 1.05), "attention", role="weights", width=1.0, height=1.5
+    )
+    sizes = {"query": d_head, "key": d_head, "value": d_value}
+    for y, (role, size) in zip((1.65, 1.05, 0.45), sizes.items(), strict=True):
+        linear = drawing.operation(
+            ax, (2.3, y), f"{role} = Linear", role=role, width=1.35
+        )
+        drawing.arrow(ax, x.right, linear.left)
+        inlet = attends.left[0], y
+        drawing.arrow(ax, linear.right, inlet, text=f"({length}, {size})")
+    drawing.arrow(ax, attends.right, (6.9, 1.05), text="context")
+    drawing.write(ax, (6.25, 0.87), f"({length}, {d_value})", size=8)
+
+
+def draw_round(names: Sequence[str], friend: Sequence[int]) -> None:
+    """A row of cards and, above them, an arrow from each to the card it looks for."""
+    title = "One round: from each card an arrow to the one whose secret it wants"
+    ax = drawing.canvas(7.2, 1.9, title=title)
+    cards = drawing.tokens(ax, names, (0.75, 0.35), width=0.85, gap=0.28)
+    for i, j in enumerate(friend):
+        bend = -0.32 if j > i else 0.32
+        shift = 0.12 if j > i else -0.12
+        start = cards[i].x + shift, cards[i].top[1]
+        end = cards[j].x - shift, cards[j].top[1]
+        drawing.arrow(ax, start, end, colour=COLOURS[i], bend=bend, width=1.5)
+
+
+def weight_bars(rows: dict[str, dict[str, Tensor]], *, title: str) -> Figure:
+    """Attention weights as bars: a row of panels for each way, a panel for each size.
+
+    rows {way: {panel: weights (keys,)}}, the same panels in each row.
+    """
+    wide = len(next(iter(rows.values())))
+    figure, axes = plt.subplots(
+        len(rows), wide, figsize=(7.2, 1.2 + 1.3 * len(rows)), sharex=True, sharey=True
+    )
+    for line, (way, panels), colour in zip(axes, rows.items(), COLOURS, strict=False):
+        line[0].set_ylabel(f"{way}\nweight")
+        for ax, (name, weights) in zip(line, panels.items(), strict=True):
+            ax.bar(range(1, len(weights) + 1), weights.tolist(), color=colour)
+            ax.text(0.95, 0.9, name, ha="right", va="top", transform=ax.transAxes)
+    axes[0, 0].set(ylim=(0, 1))
+    for ax in axes[-1]:
+        ax.set(xlabel="key", xticks=range(1, len(weights) + 1))
+    figure.suptitle(title, x=0.01, ha="left", fontsize=11)
+    return figure

@@ -1,0 +1,81 @@
+"""Drawings of mechanisms: no text overlaps another or leaves the sheet."""
+
+from itertools import combinations
+
+import matplotlib.pyplot as plt
+import pytest
+import torch
+from matplotlib.colors import to_hex
+
+from helpers.plots import drawing, medians
+from helpers.plots.mechanisms import attention
+
+FOODS = ["apple", "lemon", "bread"]
+QUERY = torch.tensor([[2.0, 1.0], [1.0, 2.0]])
+KEY = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
+VALUE = torch.tensor([[10.0, 2.0, 0.0, 5.0], [2.0, 3.0, 1.0, 3.0], [5.0, 3.0, 9, 26]])
+FRUITS = ["orange", "grapefruit"]
+MASK = torch.tensor([[False, True, True], [True, True, False]])
+DRAWINGS = {
+    "look_up": lambda: attention.draw_look_up(QUERY[0], KEY, VALUE[:, 0], FOODS),
+    "attention": lambda: attention.draw_attention(QUERY, KEY, VALUE, FRUITS, FOODS),
+    "hidden": lambda: attention.draw_hidden(QUERY @ KEY.mT, MASK, FRUITS, FOODS),
+    "self_attention": lambda: attention.draw_self_attention(6, 16, 8, 4),
+    "round": lambda: attention.draw_round(FOODS + FRUITS, [3, 0, 1, 4, 2]),
+}
+
+
+@pytest.fixture(autouse=True)
+def closed_figures():
+    yield
+    plt.close("all")
+
+
+def texts(ax):
+    """Each text of the drawing with the box that it takes, in pixels."""
+    renderer = ax.figure.canvas.get_renderer()
+    found = [text for text in ax.texts if text.get_text()]
+    return [(text.get_text(), text.get_window_extent(renderer)) for text in found]
+
+
+@pytest.mark.parametrize("name", DRAWINGS)
+def test_texts_neither_overlap_nor_leave_the_sheet(name):
+    DRAWINGS[name]()
+    ax = plt.gca()
+    sheet = ax.figure.bbox
+    for text, box in texts(ax):
+        assert sheet.x0 <= box.x0 < box.x1 <= sheet.x1, text
+        assert sheet.y0 <= box.y0 < box.y1 <= sheet.y1, text
+    for (one, a), (other, b) in combinations(texts(ax), 2):
+        assert not a.overlaps(b), (one, other)
+
+
+def test_the_numbers_of_attention_are_those_of_the_formula():
+    DRAWINGS["attention"]()
+    written = [text for text, _ in texts(plt.gca())]
+    context = (QUERY @ KEY.mT / 2**0.5).softmax(-1) @ VALUE
+    for number in context.flatten().tolist():
+        assert f"{number:.2f}" in written
+    assert "weights  (2, 3)" in written and "context  (2, 4)" in written
+
+
+def test_a_tensor_has_a_cell_for_each_number_and_hidden_ones_are_grey():
+    ax = drawing.canvas(3, 2)
+    numbers = torch.tensor([[0.5, -torch.inf, 3.0]])
+    block = drawing.tensor(ax, (1.5, 1.0), numbers, "weights", columns=["a", "b", "c"])
+    assert [text for text, _ in texts(ax)] == ["0.50", "−∞", "3", "a", "b", "c"]
+    colours = [to_hex(cell.get_facecolor()).upper() for cell in ax.patches]
+    assert [colour == drawing.HIDDEN for colour in colours] == [False, True, False]
+    assert block.right[0] - block.left[0] == pytest.approx(3 * drawing.CELL)
+    assert block.top[1] - block.bottom[1] == pytest.approx(drawing.CELL)
+
+
+def test_a_median_stands_on_a_bar_of_the_middle_half():
+    norms = [1, 2, 3, 4, 100, 7, 8, 9, 10, 11]
+    table = {"d": [4] * 10, "norm": norms, "way": ["scaled"] * 5 + ["not"] * 5}
+    ax = medians(table, x="d", y="norm", hue="way", title="two groups")
+    drawn = [sorted(line.get_ydata()) for line in ax.lines if len(line.get_ydata())]
+    assert drawn[:4] == [[3], [2, 4], [9], [8, 10]]
+    assert ax.get_yscale() == "log" and ax.get_title(loc="left") == "two groups"
+    with pytest.raises(ValueError, match="no column 'rate' in a table of"):
+        medians(table, x="rate", y="norm", hue="way", title="")
