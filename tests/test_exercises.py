@@ -77,7 +77,7 @@ def with_answer(exercise, part, answer):
 
 
 def arguments(exercise, part):
-    return [*inspect.signature(exercise.reference(part)).parameters]
+    return [*inspect.signature(part.use(exercise.reference(part))).parameters]
 
 
 def marks(found):
@@ -198,6 +198,8 @@ def test_another_wrong_answer_is_wrong(exercise, case, seeds):
 def spoilt(part, reference, first):
     """Answers that give what is right, but not for every input, or not for learning."""
     constant, sizes = part.value(reference, first).output, shapes(first)
+    if inspect.isclass(reference):
+        return spoilt_class(reference, constant)
     found = {
         "a constant": lambda *given: constant,
         "for the first sizes": lambda *given: (
@@ -210,12 +212,25 @@ def spoilt(part, reference, first):
     return found
 
 
+def spoilt_class(reference, constant):
+    """The same of a module: its forward spoilt."""
+    forward = reference.forward
+    ways = {
+        "a constant": lambda self, x: constant,
+        "without gradients": torch.no_grad()(lambda self, x: forward(self, x)),
+        "in place": lambda self, x: forward(self, x.add_(1).sub(1)),
+    }
+    return {way: type(way, (reference,), {"forward": f}) for way, f in ways.items()}
+
+
 def shapes(inputs):
     return [getattr(x, "shape", x) for x in inputs]
 
 
 def restyled(reference):
     """The reference's answer, as somebody else would write it."""
+    if inspect.isclass(reference):
+        return {"in a function": lambda *sizes: reference(*sizes)}
     return {
         "in a lambda": lambda *x: reference(*x),
         "in float64": lambda *given: reference(*map(doubled, given)),

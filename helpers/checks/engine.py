@@ -103,6 +103,7 @@ class Part:
     label: str = ""  # in front of every line
     shown: Callable | None = None  # the course's own, which the lesson shows later
     in_place: bool = False  # the function is to change what it is given
+    use: Callable = lambda answer: answer  # the answer as a function of the inputs
     measure: Callable = lambda output, *inputs: output
     outline: Callable = lambda value: value
     describe: Callable[[Any, Any], str] = lambda value, due: ""
@@ -130,6 +131,7 @@ class Part:
 
     def value(self, function: Callable, inputs: Sequence, seed: int = 0) -> Outcome:
         """What is compared of the function's output, in plain form."""
+        function = self.use(function) if callable(function) else function
         outcome = run(function, inputs, in_place=self.in_place, seed=seed)
         if outcome.error is not None or outcome.finding is not None:
             return outcome
@@ -245,7 +247,7 @@ class _Attempt:
             yield wrong(f"{text}, `{self.part.name}`")
             return
         reference, seen = self.exercise.reference(self.part), []
-        names = [*inspect.signature(reference).parameters]
+        names = [*inspect.signature(self.part.use(reference)).parameters]
         trials = self.part.all_trials(seed, names)
         learns_in = trials[(len(self.part.probes(seed)) or len(trials)) - 1]
         for trial in trials:
@@ -317,11 +319,13 @@ class _Attempt:
         part, reference = self.part, self.exercise.reference(self.part)
         due = {
             name: gradient
-            for name, gradient in gradients(reference, inputs, names, part.read).items()
+            for name, gradient in gradients(
+                part.use(reference), inputs, names, part.read
+            ).items()
             if gradient is not None and gradient.any()
         }
         try:
-            yours = gradients(self.answer, inputs, names, part.read)
+            yours = gradients(part.use(self.answer), inputs, names, part.read)
         except Exception as error:  # of numpy(), or of what was changed in place
             yield wrong(f"no gradient can flow ({says(error)}): {NO_CHANGE}; {CUT}")
             return

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from helpers.checks.comparing import plain, same
-from helpers.checks.findings import Finding, says, untried, wrong
+from helpers.checks.findings import Finding, Stop, says, untried, wrong
 
 IMPORTS = {"math": math, "torch": torch, "nn": nn, "F": F}
 HELPERS = str(Path(__file__).parents[1])
@@ -66,6 +66,8 @@ def run(
         with torch.enable_grad():
             torch.default_generator.manual_seed(seed)
             output = function(*copies)
+    except Stop as stop:
+        return Outcome(finding=stop.finding)
     except (Exception, SystemExit) as error:
         # PyTorch's own NotImplementedError, of `&` on floats for one, has arguments.
         if isinstance(error, NotImplementedError) and not error.args:
@@ -73,7 +75,7 @@ def run(
         return Outcome(error=error)
     changed = not same(_state(copies), _state(inputs))
     if output is None or output is Ellipsis:
-        if _is_stub(function) and not changed:
+        if stub(function) and not changed:
             text = "not attempted yet: the function returns None"
             return Outcome(finding=untried(text))
         return Outcome(finding=wrong(NOTHING))
@@ -108,7 +110,7 @@ def _state(value: Any, seen: frozenset = frozenset()) -> Any:
     return plain(value) if known else type(value)
 
 
-def _is_stub(function: Callable) -> bool:
+def stub(function: Callable) -> bool:
     """Whether there is nothing in the function but `return None`, `pass` or `...`."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     does_nothing = {"RESUME", "LOAD_CONST", "RETURN_VALUE", "RETURN_CONST"}
