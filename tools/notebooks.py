@@ -139,12 +139,12 @@ def normalise(notebook: NotebookNode, *, gpu: bool = False) -> NotebookNode:
         if cell.cell_type == "code":
             count += 1
             cell.execution_count = count
-            cell.outputs = [*_normal_outputs(cell)]
+            cell.outputs = [*normal_outputs(cell)]
     name_cells(notebook)
     return notebook
 
 
-def _normal_outputs(cell: NotebookNode) -> Iterator[NotebookNode]:
+def normal_outputs(cell: NotebookNode) -> Iterator[NotebookNode]:
     """The cell's outputs: streams merged, PNGs bare, of metadata their size alone."""
     before = None
     for output in cell.outputs:

@@ -39,7 +39,11 @@ def _copied(cell: NotebookNode, ending: str) -> NotebookNode:
 
 def faults(executed: NotebookNode) -> Iterator[str]:
     """The cells that, run again, fail or print another text."""
-    runs = {cell.metadata["rerun"]: cell.outputs for cell in executed.cells}
+    # What a cell prints while it runs comes in one piece or in several.
+    runs = {
+        cell.metadata["rerun"]: [*notebooks.normal_outputs(cell)]
+        for cell in executed.cells
+    }
     texts = {name: notebooks.as_compared(run) for name, run in runs.items()}
     for name, first in texts.items():
         for ending in AGAIN[1:]:
