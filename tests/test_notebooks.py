@@ -85,6 +85,14 @@ def test_lesson_follows_the_contract(path):
     )
 
 
+@pytest.mark.parametrize(
+    "path", [p for p in LESSONS if p.name[:2] in laws.SECOND_EDITION], ids=label
+)
+def test_lesson_is_short_and_answers_what_it_asks(path):
+    notebook = notebooks.read(path)
+    holds([*laws.extent_faults(notebook), *laws.answer_faults(notebook)])
+
+
 @pytest.mark.parametrize("path", LESSONS, ids=label)
 def test_lesson_with_exercises_has_its_solutions(path):
     if laws.exercises(notebooks.read(path)):
@@ -387,6 +395,28 @@ def test_long_cells_are_found():
     for cell in laws.code_cells(notebook):
         cell.source += "\npass" * 12
     assert any("median" in fault for fault in laws.length_faults(notebook))
+
+
+def test_lessons_that_are_too_long_are_found():
+    notebook = lesson()
+    assert not [*laws.extent_faults(notebook)]
+    notebook.cells[0].source += " word" * 2_600
+    (fault,) = laws.extent_faults(notebook)
+    assert fault.startswith("core: 2,") and "words, more than 2,600" in fault
+    notebook.cells.append(code("pass\n\n" * 551))
+    lines = [fault for fault in laws.extent_faults(notebook) if "lines" in fault]
+    assert [fault.partition(":")[0] for fault in lines] == ["core", "whole"]
+
+
+def test_a_summary_that_leaves_a_question_out_is_found():
+    notebook = lesson()
+    answers = [cell for cell in notebook.cells if "What you learned" in cell.source]
+    asked = re.findall(r"^- (.+)$", notebook.cells[0].source, re.MULTILINE)
+    bullets = "".join(f"- **{question}** Yes.\n" for question in asked)
+    answers[0].source = f"## What you learned\n\n{bullets}"
+    assert not [*laws.answer_faults(notebook)]
+    answers[0].source = answers[0].source.replace("**", "")
+    assert [*laws.answer_faults(notebook)]
 
 
 def test_solutions_that_do_not_fit_are_found():

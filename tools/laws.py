@@ -19,6 +19,13 @@ from nbformat import NotebookNode
 
 TAGS = {"setup", "map", "helpers", "exercise", "check"}
 LIMIT_BYTES = 500_000
+# Most cells, words and lines of a lesson as far as "Going deeper", and of all of it.
+LIMITS = {
+    "core": {"cells": 75, "words": 2_600, "lines": 400},
+    "whole": {"cells": 100, "words": 3_600, "lines": 550},
+}
+# The lessons held to all of the contract: those of the second edition.
+SECOND_EDITION = ("02",)
 OPENING = ("**What you'll do.**", "**What you'll learn.**", "**What you'll need.**")
 CLOSING = ("What you learned", "From here on", "On your own", "Further reading")
 EXERCISE = re.compile(
@@ -271,9 +278,13 @@ def _bullets(text: str) -> list[str]:
 
 
 def closing_faults(notebook: NotebookNode, number: str) -> Iterator[str]:
-    """The four closing sections, last and in order; bullets answer the opening's."""
+    """The four closing sections, last and in order; bullets answer the opening's.
+
+    Going deeper, where there is any, stands between From here on and On your own.
+    """
     sections = _sections(notebook)
-    if tuple(sections)[-len(CLOSING) :] != CLOSING:
+    titles = [title for title in sections if title != "Going deeper"]
+    if tuple(titles[-len(CLOSING) :]) != CLOSING:
         yield f"the last headings of level 2 are, in this order: {', '.join(CLOSING)}"
         return
     learned, onward, own, reading = (sections[name] for name in CLOSING)
@@ -381,6 +392,36 @@ def core(notebook: NotebookNode) -> NotebookNode:
             cells[-1] = type(cell)(cell, source=before)
             break
     return type(notebook)(notebook, cells=cells)
+
+
+def extent(notebook: NotebookNode) -> dict[str, int]:
+    """Its cells, the words of its markdown, its lines of code but for empty ones."""
+    words = lines = 0
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            words += len(cell.source.split())
+        else:
+            lines += sum(bool(line.strip()) for line in cell.source.splitlines())
+    return {"cells": len(notebook.cells), "words": words, "lines": lines}
+
+
+def extent_faults(notebook: NotebookNode) -> Iterator[str]:
+    """Neither the core nor the whole lesson is longer than a reader can take in."""
+    for part, whole in (("core", core(notebook)), ("whole", notebook)):
+        for unit, count in extent(whole).items():
+            if count > (limit := LIMITS[part][unit]):
+                yield f"{part}: {count:,} {unit}, more than {limit:,}: cut"
+
+
+def answer_faults(notebook: NotebookNode) -> Iterator[str]:
+    """What you learned repeats the opening's questions in bold, in order."""
+    first = notebook.cells[0].source
+    asked = re.findall(r"^- (.+)$", first, re.MULTILINE)
+    text = "\n".join(c.source for c in notebook.cells if c.cell_type == "markdown")
+    closing = text.partition("## What you learned")[2].partition("\n## ")[0]
+    answered = re.findall(r"^- \*\*(.+?)\*\* \S", closing, re.MULTILINE)
+    if asked != answered:
+        yield f"the opening asks {asked}, What you learned answers {answered}"
 
 
 def count_words(notebook: NotebookNode) -> int:

@@ -1,18 +1,22 @@
 """The exercises of lesson 02, attention: reference answers and known mistakes."""
 
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.func import functional_call
 
 from helpers.attention import attention
 from helpers.checks.comparing import plain, same
 from helpers.checks.engine import MIXED_UP, Exercise, Part, Trial
 from helpers.checks.findings import Stop, wrong
 from helpers.checks.pictures import weights_beside
-from helpers.checks.values import Values
+from helpers.checks.running import stub
+from helpers.look_up import SelfAttention
 
-# ------------------------------------------------------------ 02.1 and 02.3 attention
+# ------------------------------------------------------------ 02.1 and 02.2 attention
 
 TURN = "turn the last two axes of the key and no others: `key.transpose(-2, -1)`"
 OVER_KEYS = "each query shares out a weight of 1 among the keys: `softmax(dim=-1)`"
@@ -275,75 +279,101 @@ def my_masked_attention(query, key, value, mask):
     ),
 )
 
-# ------------------------------------------------------------ 02.2 name the shapes
+# ------------------------------------------------------------ 02.3 write the layer
 
-SEE = "is due, see the text"
-AXES = "its axes are (batch, heads, {}): what is the size of each?"
-shapes = Values(
+LAYERS = ("query", "key", "value")
+THREE = "three `nn.Linear` without bias are due, `self.query`, `self.key`, `self.value`"
+
+
+def _as_function(layer: Any) -> Callable:
+    """The layer as a function of x and of the weights that it is to have."""
+
+    def function(x: Tensor, query: Tensor, key: Tensor, value: Tensor) -> Any:
+        if isinstance(layer, nn.Module):
+            raise Stop(wrong("hand over the class itself, without parentheses"))
+        sizes = x.size(-1), query.size(0), value.size(0)
+        module = layer(*sizes)
+        if module is None or module is ... or stub(getattr(layer, "forward", None)):
+            raise NotImplementedError
+        given = {}
+        for name, weight in zip(LAYERS, (query, key, value), strict=True):
+            linear = getattr(module, name, None)
+            if not isinstance(linear, nn.Linear):
+                kind = type(linear).__name__
+                raise Stop(wrong(f"{THREE}: `self.{name}` is a {kind}"))
+            if linear.bias is not None:
+                raise Stop(wrong(f"{THREE}: `self.{name}` has a bias"))
+            if linear.weight.shape != weight.shape:
+                shapes = tuple(linear.weight.shape), tuple(weight.shape)
+                text = "the weight of `self.{}` has shape {}, not {}, of a layer made "
+                text += "with d_model {}, d_head {} and d_value {}"
+                raise Stop(wrong(text.format(name, *shapes, *sizes)))
+            given[f"{name}.weight"] = weight
+        return functional_call(module, given, (x,))
+
+    return function
+
+
+def _layer_inputs(
+    seed: int, batch: int, length: int, d_model: int, d_head: int, d_value: int
+) -> tuple[Tensor, ...]:
+    """Random x, and the weights of three projections."""
+    generator = torch.Generator().manual_seed(seed)
+    shapes = (batch, length), (d_head,), (d_head,), (d_value,)
+    return tuple(torch.randn(*x, d_model, generator=generator) for x in shapes)
+
+
+QUERY, KEY_OF, VALUE_OF = "self.query(x)", "self.key(x)", "self.value(x)"
+ALL = f"({QUERY}, {KEY_OF}, {VALUE_OF})"
+self_attention = Exercise(
     """\
-weights_shape = (32, 8, 7, 9)
-context_shape = (32, 8, 7, 48)
-sum_axis = -1  # or 3
-mask_shape = (32, 1, 1, 9)
+class MySelfAttention(nn.Module):
+    def __init__(self, d_model, d_head, d_value):
+        super().__init__()
+        self.query = nn.Linear(d_model, d_head, bias=False)
+        self.key = nn.Linear(d_model, d_head, bias=False)
+        self.value = nn.Linear(d_model, d_value, bias=False)
+
+    def forward(self, x):
+        return attention(self.query(x), self.key(x), self.value(x))
 """,
-    {
-        "weights_shape": {
-            (32, 8, 9, 7): "queries come before keys: who asks? The French words",
-            (32, 7, 9): "each of the 8 heads has its own weights",
-            (8, 7, 9): "each of the 32 pairs has its own weights",
-            (32, 8, 7, 7): "the keys are the English words",
-            (32, 8, 9, 9): "the queries are the French words",
-            (32, 8, 7, 64): "a weight for each key, not for each feature",
-            (32, 8, 7, 48): "a weight for each key, not for each feature",
+    Part(
+        "MySelfAttention",
+        {
+            "the keys are made by `self.query`: each projection has its own layer": {
+                KEY_OF: QUERY
+            },
+            "the queries are made by `self.key`: each projection has its own layer": {
+                QUERY: KEY_OF
+            },
+            "query and key are swapped: `attention(query, key, value)`": {
+                QUERY: KEY_OF,
+                KEY_OF: QUERY,
+            },
+            "the value is x itself: project it, too: `self.value(x)`": {VALUE_OF: "x"},
+            "the values are made by `self.key`: they have a layer of their own": {
+                VALUE_OF: KEY_OF
+            },
+            "x is attended to as it came: project it first, three times": {
+                f"{QUERY}, {KEY_OF}, {VALUE_OF}": "x, x, x"
+            },
+            f"only the context is returned: {BOTH}": {ALL: f"{ALL}[0]"},
+            f"context and weights are swapped: {BOTH}": {ALL: f"{ALL}[::-1]"},
         },
-        "context_shape": {
-            (32, 8, 7, 9): "that is the shape of the weights, one for each key",
-            (32, 7, 384): "the heads are still apart here",
-            (32, 8, 7, 64): "the context is made of values, whose size is d_value",
-            (32, 8, 9, 48): "one context for each query: who asks? The French words",
-            (32, 8, 9, 64): "one context for each query, made of values",
-            (32, 8, 48, 7): "features stay in the last axis",
-            (32, 7, 48): "each of the 8 heads has its own context",
-        },
-        "sum_axis": {
-            -2: "along -2 lie the queries, and they do not share a weight of 1",
-            2: "along 2 lie the queries, and they do not share a weight of 1",
-            1: "along 1 lie the heads: each has weights of its own",
-            0: "along 0 lie the sentence pairs: they know nothing of each other",
-            -3: "along -3 lie the heads: each has weights of its own",
-            -4: "along -4 lie the sentence pairs: they know nothing of each other",
-        },
-        "mask_shape": {
-            (
-                32,
-                8,
-                7,
-                9,
-            ): "right but not the smallest: what do heads and queries share?",
-            (32, 1, 7, 9): "right but not the smallest: all queries share it",
-            (32, 8, 1, 9): "right but not the smallest: all heads share it",
-            (32, 1, 1, 7): "padding among the keys is hidden: the English words",
-            (32, 1, 7, 1): "that hides queries; padding among the keys is to be hidden",
-            (32, 1, 9, 1): "keys lie along the last axis",
-            (32, 8, 7, 1): "that hides queries; padding among the keys is to be hidden",
-            (1, 1, 1, 9): "every sentence has padding of its own length",
-            (1, 1, 7, 9): "every sentence has padding of its own length",
-            (1, 8, 1, 9): "every sentence has padding of its own length",
-            (32, 1, 9): "broadcasting starts at the right: 32 would meet the 8 heads",
-            (32, 9): "broadcasting starts at the right: 32 would meet the 7 queries",
-        },
-    },
-    {
-        "weights_shape": AXES.format("query_length, key_length"),
-        "context_shape": AXES.format("query_length, d_value"),
-        "mask_shape": AXES.format("query_length, key_length") + " 1 where it is shared",
-        "sum_axis": "the weights have the axes 0 to 3, from the right -1 to -4",
-    },
-    also={"sum_axis": [3]},
-    kinds={
-        "": f"a tuple of four sizes {SEE}",
-        "sum_axis": f"the number of an axis {SEE}",
-    },
+        lambda seed: [
+            _layer_inputs(seed, 2, 5, 6, 3, 4),
+            _layer_inputs(seed, 3, 4, 7, 8, 2),
+        ],
+        [
+            "three projections, each with its own weights",
+            "context and weights are those of `attention`",
+        ],
+        lenient=lambda seed: _layer_inputs(seed, 4, 4, 4, 4, 4),
+        results=("context", "weights"),
+        shown=SelfAttention,
+        use=_as_function,
+    ),
+    uses={"attention": attention},
 )
 
 # ------------------------------------------------------------ 02.4 one place back

@@ -1,9 +1,10 @@
 """Answers to lesson 02's exercises that no table holds: right ones, and wrong ones."""
 
+import functools
 import math
 
-import numpy as np
 import torch
+from torch import nn
 from torch.nn import functional as F
 
 from helpers.attention import attention
@@ -96,6 +97,51 @@ def for_these_sizes(query, key, value, mask=None):
     return weights @ value, weights
 
 
+# ---------------------------------------------------------------- 02.3 the layer
+
+
+class LayerByHand(nn.Module):
+    """The projections in other words, and attention without the course's function."""
+
+    def __init__(self, wide, narrow, out, note=""):
+        super().__init__()
+        for name, size in (("query", narrow), ("key", narrow), ("value", out)):
+            setattr(self, name, nn.Linear(wide, size, bias=False))
+
+    def forward(self, tokens):
+        scores = torch.einsum("bid,bjd->bij", self.query(tokens), self.key(tokens))
+        weights = F.softmax(scores * self.key.out_features**-0.5, dim=2)
+        return [torch.bmm(weights, tokens @ self.value.weight.T), weights]
+
+
+class WithBias(LayerByHand):
+    def __init__(self, wide, narrow, out):
+        super().__init__(wide, narrow, out)
+        self.query = nn.Linear(wide, narrow)
+
+
+class WithoutKey(LayerByHand):
+    def __init__(self, wide, narrow, out):
+        super().__init__(wide, narrow, out)
+        self.key = None
+
+
+class WithWrongSizes(LayerByHand):
+    def __init__(self, wide, narrow, out):
+        super().__init__(wide, narrow, narrow)
+
+
+class Detached(LayerByHand):
+    def forward(self, tokens):
+        return [part.detach() for part in super().forward(tokens)]
+
+
+class Constant(LayerByHand):
+    def forward(self, tokens):
+        context, weights = super().forward(tokens)
+        return context * 0, weights
+
+
 SOUND = [with_einsum, with_a_billion, with_pytorchs_own, head_by_head]
 UNSOUND = [
     (with_a_mean, "the weights differ from the expected ones"),
@@ -132,19 +178,9 @@ RIGHT = {
         lambda length: [part.tolist() for part in one_hot(length)],
         lambda length: [part.double().requires_grad_() for part in one_hot(length)],
     ],
-    "shapes": [
-        {
-            "weights_shape": [32, 8, 7, 9],
-            "context_shape": torch.Size((32, 8, 7, 48)),
-            "sum_axis": 3,
-            "mask_shape": torch.tensor([32, 1, 1, 9]),
-        },
-        {
-            "weights_shape": np.array([32, 8, 7, 9]),
-            "context_shape": torch.zeros(32, 8, 7, 48).shape,
-            "sum_axis": np.int64(-1),
-            "mask_shape": (32.0, 1, 1, 9),
-        },
+    "self_attention": [
+        LayerByHand,
+        functools.partial(LayerByHand, note="a class in disguise"),
     ],
 }
 WRONG = {
@@ -167,12 +203,12 @@ WRONG = {
         (lambda n: (torch.eye(n).flip(0) * 99, torch.eye(n)), "compare the pictures"),
         (lambda n: (torch.eye(n) * math.nan, torch.eye(n)), "hold NaN or infinity"),
     ],
-    "shapes": [
-        ({"weights_shape": (1, 2)}, "a tuple of four sizes is due"),
-        ({"weights_shape": (1, 2, 3, 4)}, "its axes are"),
-        ({"weights_shape": (32, None, 7, 9)}, "a tuple of four sizes is due"),
-        ({"sum_axis": "last"}, "the number of an axis is due"),
-        ({"sum_axis": 7}, "the weights have the axes 0 to 3"),
-        ({"sum_axis": True}, "the number of an axis is due"),
+    "self_attention": [
+        (LayerByHand(5, 4, 3), "hand over the class itself"),
+        (WithBias, "`self.query` has a bias"),
+        (WithoutKey, "`self.key` is a NoneType"),
+        (WithWrongSizes, "the weight of `self.value` has shape"),
+        (Detached, "no gradient reaches"),
+        (Constant, "the result differs from the expected one"),
     ],
 }
