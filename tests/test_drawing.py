@@ -1,27 +1,21 @@
 """Drawings of mechanisms: no text overlaps another or leaves the sheet."""
 
+from importlib import import_module
 from itertools import combinations
+from pathlib import Path
 
 import matplotlib.pyplot as plt
 import pytest
 import torch
+from drawings.attention import KEY, QUERY, VALUE
 from matplotlib.colors import to_hex
 
 from helpers.plots import drawing, medians
-from helpers.plots.mechanisms import attention
 
-FOODS = ["apple", "lemon", "bread"]
-QUERY = torch.tensor([[2.0, 1.0], [1.0, 2.0]])
-KEY = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
-VALUE = torch.tensor([[10.0, 2.0, 0.0, 5.0], [2.0, 3.0, 1.0, 3.0], [5.0, 3.0, 9, 26]])
-FRUITS = ["orange", "grapefruit"]
-MASK = torch.tensor([[False, True, True], [True, True, False]])
-DRAWINGS = {
-    "look_up": lambda: attention.draw_look_up(QUERY[0], KEY, VALUE[:, 0], FOODS),
-    "attention": lambda: attention.draw_attention(QUERY, KEY, VALUE, FRUITS, FOODS),
-    "hidden": lambda: attention.draw_hidden(QUERY @ KEY.mT, MASK, FRUITS, FOODS),
-    "self_attention": lambda: attention.draw_self_attention(6, 16, 8, 4),
-    "round": lambda: attention.draw_round(FOODS + FRUITS, [3, 0, 1, 4, 2]),
+EXAMPLES = {
+    f"{topic.stem}-{name}": draw
+    for topic in sorted((Path(__file__).parent / "drawings").glob("*.py"))
+    for name, draw in import_module(f"drawings.{topic.stem}").DRAWINGS.items()
 }
 
 
@@ -38,9 +32,9 @@ def texts(ax):
     return [(text.get_text(), text.get_window_extent(renderer)) for text in found]
 
 
-@pytest.mark.parametrize("name", DRAWINGS)
+@pytest.mark.parametrize("name", EXAMPLES)
 def test_texts_neither_overlap_nor_leave_the_sheet(name):
-    DRAWINGS[name]()
+    EXAMPLES[name]()
     ax = plt.gca()
     sheet = ax.figure.bbox
     for text, box in texts(ax):
@@ -51,7 +45,7 @@ def test_texts_neither_overlap_nor_leave_the_sheet(name):
 
 
 def test_the_numbers_of_attention_are_those_of_the_formula():
-    DRAWINGS["attention"]()
+    EXAMPLES["attention-attention"]()
     written = [text for text, _ in texts(plt.gca())]
     context = (QUERY @ KEY.mT / 2**0.5).softmax(-1) @ VALUE
     for number in context.flatten().tolist():
