@@ -4,7 +4,6 @@ Six friends hold a card each: their name, the friend whose secret they want to k
 and a secret of their own. A round of the game is a sentence, a card is a token.
 """
 
-import math
 from typing import NamedTuple
 
 import torch
@@ -62,15 +61,6 @@ class SelfAttention(nn.Module):
     def forward(self, x: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Context and weights of the tokens x."""
         return attention(self.query(x), self.key(x), self.value(x), mask)
-
-
-class WithoutScale(SelfAttention):
-    """Self-attention without the division by √d_k: a louder query undoes it."""
-
-    def forward(self, x: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Context and weights of the tokens x."""
-        query = self.query(x) * math.sqrt(self.query.out_features)
-        return attention(query, self.key(x), self.value(x), mask)
 
 
 def train_look_up(

@@ -70,7 +70,6 @@ class Trial:
     accepts: Callable[[Any, Any], bool] = same  # (value, due)
     facts: Callable[[Any, Any], dict] = lambda value, due: {}
     picture: Callable[[Any, Any], Callable | None] = lambda value, due: None
-    goes_on: bool = False  # to the next trial, although something is wrong
 
 
 @dataclass(frozen=True, eq=False)
@@ -254,8 +253,6 @@ class _Attempt:
             fault = self.fault(trial, seed, seen)
             if isinstance(fault, Finding):
                 yield fault
-                if trial.goes_on:
-                    continue
                 return
             yield from map(right, fault)
             if trial is learns_in:

@@ -29,6 +29,11 @@ def with_a_billion(query, key, value, mask=None):
     return [torch.matmul(weights, value), weights]
 
 
+def with_zeros(query, key, value, mask):
+    weights = with_a_billion(query, key, value, mask)[1] * mask
+    return weights @ value, weights
+
+
 def with_pytorchs_own(query, key, value, mask=None):
     context = F.scaled_dot_product_attention(query, key, value, mask)
     ones = torch.eye(key.size(-2), dtype=key.dtype).expand(*key.shape[:-1], -1)
@@ -84,10 +89,8 @@ def nonsense_for_nothing(query, key, value, mask):
     return context.nan_to_num(5.0), weights.nan_to_num(7.0)
 
 
-def in_place_after_the_softmax(query, key, value, mask=None):
+def in_place_after_the_softmax(query, key, value):
     weights = (query @ key.mT / math.sqrt(query.size(-1))).softmax(-1)
-    if mask is not None:
-        weights = filled_with(-1e9)(query, key, value, mask)[1]
     weights += 0.0
     return weights @ value, weights
 
@@ -126,6 +129,12 @@ class WithoutKey(LayerByHand):
         self.key = None
 
 
+class Tied(LayerByHand):
+    def __init__(self, wide, narrow, out):
+        super().__init__(wide, narrow, out)
+        self.key = self.query
+
+
 class WithWrongSizes(LayerByHand):
     def __init__(self, wide, narrow, out):
         super().__init__(wide, narrow, narrow)
@@ -147,7 +156,6 @@ UNSOUND = [
     (with_a_mean, "the weights differ from the expected ones"),
     (a_part_detached, "not all of the gradient reaches query"),
     (with_dropout, "something random"),
-    (in_place_after_the_softmax, "no gradient can flow (RuntimeError: one of the"),
     (lambda *x: x[:3], "return two tensors, context and weights"),
     (lambda *x: (x[0].numpy(), x[1].numpy()), "context has shape"),
 ]
@@ -170,7 +178,7 @@ def by_distance(length):
 
 RIGHT = {
     "scaled_attention": SOUND,
-    "masked_attention": SOUND,
+    "masked_attention": [with_einsum, with_pytorchs_own, head_by_head, with_zeros],
     "one_place_back": [
         one_hot,
         by_distance,
@@ -184,9 +192,14 @@ RIGHT = {
     ],
 }
 WRONG = {
-    "scaled_attention": [*UNSOUND, (for_these_sizes, "a size written as a number")],
+    "scaled_attention": [
+        *UNSOUND,
+        (for_these_sizes, "a size written as a number"),
+        (in_place_after_the_softmax, "no gradient can flow (RuntimeError: one of the"),
+    ],
     "masked_attention": [
         *UNSOUND,
+        (with_a_billion, "gets an average of what is hidden"),
         (
             lambda q, k, v, mask: attention(q, k, v, mask.expand(-1, 3, 4, -1)),
             "or the mask not broadcast? your code stopped with ValueError",
@@ -196,7 +209,7 @@ WRONG = {
         (nonsense_for_nothing, "where a query may attend to nothing, the result is"),
     ],
     "one_place_back": [
-        (lambda n: one_hot(n, 100.0), "length 500: the right keys win, but one gets"),
+        (lambda n: one_hot(n, 100.0), "length 1000: the right keys win, but one gets"),
         (lambda n: one_hot(n, 3.0), "length 5: the right keys win, but one gets"),
         (lambda n: one_hot(5), "length 2: query and key are both to have the shape"),
         (lambda n: one_hot(n)[0], "one tensor of shape (5, 5), where two are due"),
@@ -206,9 +219,10 @@ WRONG = {
     "self_attention": [
         (LayerByHand(5, 4, 3), "hand over the class itself"),
         (WithBias, "`self.query` has a bias"),
-        (WithoutKey, "`self.key` is a NoneType"),
+        (WithoutKey, "there is no `self.key`"),
+        (Tied, "`self.key` is the same layer as another"),
         (WithWrongSizes, "the weight of `self.value` has shape"),
         (Detached, "no gradient reaches"),
-        (Constant, "the result differs from the expected one"),
+        (Constant, "the weights are right but the context is not"),
     ],
 }

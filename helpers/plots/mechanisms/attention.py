@@ -137,35 +137,36 @@ def draw_hidden(
 def draw_self_attention(length: int, d_model: int, d_head: int, d_value: int) -> None:
     """One layer: a sequence, three projections of it, attention."""
     title = "Self-attention: queries, keys and values of the same tokens"
-    ax = drawing.canvas(7.2, 2.4, title=title)
-    x = drawing.operation(ax, (0.7, 1.05), "x", role="input", width=0.6)
-    drawing.write(ax, (0.7, 0.75), f"({length}, {d_model})", size=8)
+    ax = drawing.canvas(6, 2.3, title=title)
+    x = drawing.operation(ax, (0.55, 1.0), "x", role="input", width=0.6)
+    drawing.write(ax, (0.55, 0.7), f"({length}, {d_model})")
     attends = drawing.operation(
-        ax, (5.0, 1.05), "attention", role="weights", width=1.0, height=1.5
+        ax, (4.15, 1.0), "attention", role="weights", width=0.9, height=1.55
     )
     sizes = {"query": d_head, "key": d_head, "value": d_value}
-    for y, (role, size) in zip((1.65, 1.05, 0.45), sizes.items(), strict=True):
-        linear = drawing.operation(
-            ax, (2.3, y), f"{role} = Linear", role=role, width=1.35
-        )
+    for y, (role, size) in zip((1.6, 1.0, 0.4), sizes.items(), strict=True):
+        look = {"role": role, "width": 1.1}
+        linear = drawing.operation(ax, (1.85, y), f"$W_{role[0].upper()}$", **look)
         drawing.arrow(ax, x.right, linear.left)
         inlet = attends.left[0], y
-        drawing.arrow(ax, linear.right, inlet, text=f"({length}, {size})")
-    drawing.arrow(ax, attends.right, (6.9, 1.05), text="context")
-    drawing.write(ax, (6.25, 0.87), f"({length}, {d_value})", size=8)
+        text = f"{role} ({length}, {size})"
+        drawing.arrow(ax, linear.right, inlet, text=text)
+    outputs = {"context": (1.3, d_value), "weights": (0.7, length)}
+    for name, (y, size) in outputs.items():
+        text = f"{name} ({length}, {size})"
+        drawing.arrow(ax, (attends.right[0], y), (5.95, y), text=text)
 
 
 def draw_round(names: Sequence[str], friend: Sequence[int]) -> None:
     """A row of cards and, above them, an arrow from each to the card it looks for."""
-    title = "One round: from each card an arrow to the one whose secret it wants"
-    ax = drawing.canvas(7.2, 1.9, title=title)
-    cards = drawing.tokens(ax, names, (0.75, 0.35), width=0.85, gap=0.28)
+    title = "One round: an arrow from each card to the friend it looks for"
+    ax = drawing.canvas(6, 1.6, title=title)
+    cards = drawing.tokens(ax, names, (0.6, 0.3), width=0.78, gap=0.18)
     for i, j in enumerate(friend):
-        bend = -0.32 if j > i else 0.32
-        shift = 0.12 if j > i else -0.12
-        start = cards[i].x + shift, cards[i].top[1]
-        end = cards[j].x - shift, cards[j].top[1]
-        drawing.arrow(ax, start, end, colour=COLOURS[i], bend=bend, width=1.5)
+        side = 1 if i > j else -1  # an arrow lands on the side that it comes from
+        start, end = cards[i].top, (cards[j].x + 0.22 * side, cards[j].top[1])
+        look = {"colour": ROLES["query"], "bend": 0.32 * side, "width": 1.3}
+        drawing.arrow(ax, start, end, **look)
 
 
 def weight_bars(rows: dict[str, dict[str, Tensor]], *, title: str) -> Figure:
@@ -181,7 +182,7 @@ def weight_bars(rows: dict[str, dict[str, Tensor]], *, title: str) -> Figure:
         line[0].set_ylabel(f"{way}\nweight")
         for ax, (name, weights) in zip(line, panels.items(), strict=True):
             ax.bar(range(1, len(weights) + 1), weights.tolist(), color=colour)
-            ax.text(0.95, 0.9, name, ha="right", va="top", transform=ax.transAxes)
+            ax.set_title(name if ax in axes[0] else "", fontsize=10)
     axes[0, 0].set(ylim=(0, 1))
     for ax in axes[-1]:
         ax.set(xlabel="key", xticks=range(1, len(weights) + 1))
