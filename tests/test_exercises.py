@@ -207,7 +207,9 @@ def spoilt(part, reference, first):
         ),
     }
     if isinstance(first[0], torch.Tensor):
-        found["without gradients"] = torch.no_grad()(lambda *x: reference(*x))
+        parts = constant if isinstance(constant, tuple) else (constant,)
+        if parts[0].is_floating_point():
+            found["without gradients"] = torch.no_grad()(lambda *x: reference(*x))
         found["in place"] = lambda x, *rest: reference(x.add_(1).sub(1), *rest)
     return found
 

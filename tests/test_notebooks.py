@@ -32,7 +32,11 @@ SHORT = (
 
 LESSONS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 SOLUTIONS = sorted((ROOT / "notebooks" / "solutions").glob("*.ipynb"))
-PAGES = [*LESSONS, *SOLUTIONS, *sorted(ROOT.glob("*.md"))]
+PAGES = [
+    *LESSONS,
+    *SOLUTIONS,
+    *sorted([*ROOT.glob("*.md"), *ROOT.glob("notebooks/*.md")]),
+]
 
 
 def label(path):

@@ -10,7 +10,7 @@ from tools.rerun import rerun, with_reruns
 KEPT = [
     path.name
     for path in sorted(notebooks.NOTEBOOKS.glob("*.ipynb"))
-    if path.name[:2] in ("00", *laws.SECOND_EDITION)
+    if path.name[:2] in laws.SECOND_EDITION
 ]
 
 

@@ -25,7 +25,7 @@ LIMITS = {
     "whole": {"cells": 100, "words": 3_600, "lines": 550},
 }
 # The lessons held to all of the contract: those of the second edition.
-SECOND_EDITION = ("02",)
+SECOND_EDITION = ("00", "02")
 OPENING = ("**What you'll do.**", "**What you'll learn.**", "**What you'll need.**")
 CLOSING = ("What you learned", "From here on", "On your own", "Further reading")
 EXERCISE = re.compile(
@@ -341,7 +341,8 @@ def exercises(
 def exercise_faults(notebook: NotebookNode, number: str, solved: bool) -> Iterator[str]:
     """Numbered headings with level and minutes, each with a stub and a check.
 
-    In a lesson each stored check says ○, not attempted; where `solved`, ✓ alone.
+    In a lesson each stored check says ○, not attempted, and in lesson 00 ✗, as its
+    answer is to be mended; where `solved`, ✓ alone.
     """
     for place, (heading, stub, check) in enumerate(exercises(notebook), start=1):
         match = EXERCISE.fullmatch(heading)
@@ -353,21 +354,23 @@ def exercise_faults(notebook: NotebookNode, number: str, solved: bool) -> Iterat
         ):
             yield f"{heading}: a cell tagged exercise and one tagged check follow"
         else:
-            yield from _check_output_faults(heading, stored_text(check), solved)
+            wanted = "✓" if solved else "✗" if number == "00" else "○"
+            yield from _check_output_faults(heading, stored_text(check), wanted)
 
 
-def _check_output_faults(heading: str, text: str, solved: bool) -> Iterator[str]:
+def _check_output_faults(heading: str, text: str, wanted: str) -> Iterator[str]:
     marks = {mark for mark in "✓✗○" if re.search(rf"^\s*{mark}", text, re.MULTILINE)}
-    if solved and marks != {"✓"}:
+    if wanted == "✓" and marks != {"✓"}:
         yield f"{heading}: its solution's check shows {marks or 'nothing'}, not ✓ alone"
-    if not solved and "○" not in marks:
-        yield f"{heading}: the lesson's stored check shows no ○ (not attempted)"
+    elif wanted not in marks:
+        what = {"○": "no ○ (not attempted)", "✗": "no ✗ (the mistake to mend)"}
+        yield f"{heading}: the lesson's stored check shows {what[wanted]}"
 
 
 def number_of_exercises_faults(notebook: NotebookNode, number: str) -> Iterator[str]:
-    """A lesson has two to four exercises; lesson 00 may have none."""
+    """A lesson has two to four exercises, lesson 00 one."""
     count = len(exercises(notebook))
-    if number != "00" and not 2 <= count <= 4:
+    if count != 1 if number == "00" else not 2 <= count <= 4:
         yield f"the lesson has {count} exercises, not 2 to 4"
 
 

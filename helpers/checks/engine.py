@@ -321,6 +321,8 @@ class _Attempt:
             ).items()
             if gradient is not None and gradient.any()
         }
+        if not due:
+            return
         try:
             yours = gradients(part.use(self.answer), inputs, names, part.read)
         except Exception as error:  # of numpy(), or of what was changed in place
@@ -333,7 +335,7 @@ class _Attempt:
             yield wrong(f"{text}: {CUT}")
         elif bent:
             yield wrong(f"not all of the gradient reaches {_first(bent)}: {CUT}")
-        elif due and part.gradients:
+        elif part.gradients:
             arguments = dict.fromkeys(name.split(".")[0] for name in due)
             yield right(f"gradients reach {_listed([*arguments])}")
 

@@ -1,0 +1,38 @@
+"""The exercise of lesson 00: a first answer to mend."""
+
+import torch
+from torch import Tensor
+
+from helpers.checks.engine import Exercise, Part
+
+ROWS = "a row is a French word, so compare along the columns: `dim=-1`"
+
+
+def _weights(rows: int, columns: int, seed: int) -> tuple[Tensor]:
+    """Attention weights of random scores (rows, columns)."""
+    generator = torch.Generator().manual_seed(seed)
+    return (torch.randn(rows, columns, generator=generator).softmax(dim=-1),)
+
+
+looks_at = Exercise(
+    """\
+def looks_at(weights):
+    return weights.argmax(dim=-1)
+""",
+    Part(
+        "looks_at",
+        {
+            f"the largest weight of each column is found: {ROWS}": {"-1": "0"},
+            f"one place is found for the whole table: {ROWS}": {"dim=-1": ""},
+            "the smallest weight is found: `argmax`": {"argmax": "argmin"},
+            "the largest weight itself is given, not its place: `argmax`": {
+                "argmax": "amax"
+            },
+            "places are counted from 1: the first column has place 0": {
+                "argmax(dim=-1)": "argmax(dim=-1) + 1"
+            },
+        },
+        lambda seed: [_weights(6, 5, seed), _weights(3, 9, seed)],
+        ["for each French word, the place of the largest weight"],
+    ),
+)
