@@ -5,7 +5,7 @@ from torch import Tensor
 
 from helpers.checks.engine import Exercise, Part
 
-ROWS = "a row is a French word, so compare along the columns: `dim=-1`"
+ROWS = "a French word is a row, so compare the numbers of a row"
 
 
 def _weights(rows: int, columns: int, seed: int) -> tuple[Tensor]:
@@ -28,11 +28,17 @@ def looks_at(weights):
             "the largest weight itself is given, not its place: `argmax`": {
                 "argmax": "amax"
             },
+            "`max` gives two tensors, weights and places: `argmax` gives the places": {
+                "argmax": "max"
+            },
+            "every row stays a list of one: leave `keepdim` away": {
+                "dim=-1": "dim=-1, keepdim=True"
+            },
             "places are counted from 1: the first column has place 0": {
                 "argmax(dim=-1)": "argmax(dim=-1) + 1"
             },
         },
-        lambda seed: [_weights(6, 5, seed), _weights(3, 9, seed)],
+        lambda seed: [_weights(*size, seed) for size in ((6, 5), (3, 9), (40, 30))],
         ["for each French word, the place of the largest weight"],
     ),
 )

@@ -59,7 +59,7 @@ def architecture_map(*lit: str, ax: Axes | None = None) -> None:
     ax.set(xlim=(0, WIDTH), ylim=(0, HEIGHT), aspect="equal")
     ax.axis("off")
     pen = _Pen(ax, set(lit or PARTS))
-    _draw_inputs(pen, "encoder", "the  black  cat  sleeps  .")
+    _draw_inputs(pen, "encoder", "the  black  cat  sleeps  .  <eos>")
     _draw_inputs(pen, "decoder", "<bos>  le  chat  noir  dort  .")
     _draw_stack(pen, "encoder", "self-attention")
     _draw_stack(pen, "decoder", "masked self-attention", "cross-attention")
@@ -180,13 +180,13 @@ def _draw_attention(pen: _Pen, name: str, y: float, label: str) -> None:
     for shift in (0.08, 0.04):
         pen.box(x + shift, y + shift, BOX, 0.24, f"multi-head {whole}")
     pen.box(x, y, BOX, 0.24, f"attention multi-head {whole}")
-    pen.write(x - 0.11, y, label, f"attention multi-head {whole}")
+    pen.write(x - 0.14, y, label, f"attention multi-head {whole}")
     # All but the padding at the end; in the decoder nothing that comes later either.
-    seen = [(0, 0), (0, 3), (3, 3), (3, 0)]
+    seen = [(0, 0), (0, 4), (3, 4), (3, 0)]
     if label.startswith("masked"):
         seen = [(0, 0), (0, 4), (1, 4), (1, 3), (2, 3), (2, 2), (3, 2), (3, 1), (4, 1)]
         seen += [(4, 0)]
-    left, low, cell = x + 0.56, y - 0.09, 0.045
+    left, low, cell = x + 0.53, y - 0.105, 0.0525
     corners = [(left + cell * column, low + cell * row) for column, row in seen]
     square = Rectangle((left, low), 4 * cell, 4 * cell, snap=True)
     pen.fill(square, f"masks {whole}", tint=0, order=3)
@@ -221,9 +221,15 @@ def _draw_outputs(pen: _Pen, tokens: str) -> None:
     pen.box(x, top + 0.42, BOX, 0.2, "projection transformer", "projection, softmax")
     pen.lesson(_margin("decoder")[1], top + 0.42, "projection")
     y, edge = top + 0.79, right + 0.14
-    pen.write(x, y, tokens, "data training decoding")
-    pen.line("training", (x - 0.9, y), (COLUMNS["encoder"] + BOX / 2, y))
-    pen.box(COLUMNS["encoder"], y, BOX, 0.2, "training", "training: loss")
+    pen.write(x, y, tokens, "data decoding")
+    # A loss compares the probabilities with the true words, not with the chosen ones.
+    loss = COLUMNS["encoder"]
+    probabilities = [(x - BOX / 2, top + 0.42), (loss, top + 0.42), (loss, y - 0.1)]
+    pen.line("training", *probabilities)
+    pen.write((loss + x) / 2, top + 0.5, "probabilities", "training")
+    pen.write(loss + 1.25, y, "true words", "data training")
+    pen.line("training", (loss + 0.95, y), (loss + BOX / 2, y))
+    pen.box(loss, y, BOX, 0.2, "training", "training: loss")
     pen.lesson(_margin("encoder")[1], y, "training")
     around = [(x + 0.9, y), (edge, y), (edge, 0.1), (x + 0.9, 0.1)]
     pen.line("decoding", *around, style="--")
