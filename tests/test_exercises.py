@@ -206,8 +206,9 @@ def spoilt(part, reference, first):
             reference(*given) if shapes(given) == sizes else constant
         ),
     }
-    if isinstance(first[0], torch.Tensor):
+    if isinstance(first[0], torch.Tensor) and first[0].is_floating_point():
         found["without gradients"] = torch.no_grad()(lambda *x: reference(*x))
+    if isinstance(first[0], torch.Tensor) and first[0].dtype != torch.bool:
         found["in place"] = lambda x, *rest: reference(x.add_(1).sub(1), *rest)
     return found
 
