@@ -292,11 +292,11 @@ def my_packed_mask(tokens):
 
 
 def _suspect(make_mask: Callable, late: bool = False) -> Callable[[Tensor], Tensor]:
-    """A self-attention on four words and two <pad>, in its own way of masking."""
+    """A self-attention on three words and two <pad>, in its own way of masking."""
 
     def look(x: Tensor) -> Tensor:
-        places = torch.arange(6)
-        real = (places < 4)[None, :]
+        places = torch.arange(5)
+        real = (places < 3)[None, :]
         past = places[:, None] >= places[None, :]
         generator = torch.Generator().manual_seed(3)
         size = x.size(-1)

@@ -170,6 +170,7 @@ def influence_maps(
 
     All have one scale of colours. What passes though it is not `allowed` is framed.
     """
+    columns = min(columns, len(found))
     rows, length = math.ceil(len(found) / columns), len(words)
     size = 3.2 * columns, (1.0 + 0.37 * length) * rows + 0.4
     figure, axes = plt.subplots(rows, columns, figsize=size, squeeze=False)
