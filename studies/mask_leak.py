@@ -27,7 +27,7 @@ MASKS = {
     "after the softmax": (after_the_softmax, PAST),
     "after it, renormalised": (renormalised, PAST),
 }
-RATES = (0.0003, 0.001, 0.003, 0.01)
+RATES = (0.0003, 0.001, 0.003, 0.01, 0.03, 0.1)
 SEEDS = range(5)
 STEPS = 1200
 

@@ -21,7 +21,7 @@ from helpers.masks import causal_mask, decoder_mask, padding_mask
 
 ALIGN = (
     "axes are lined up from the right, so the batch would meet the queries or the "
-    "heads: `[:, None, None, :]` puts axes of size 1 between"
+    "heads: an index of `None` puts an axis of size 1 between"
 )
 BOOLEANS = "`&`, `|` and `~` are for booleans, and something here is numbers"
 # What part of PyTorch's message means, where masks are made.
@@ -60,7 +60,7 @@ def _whole(batch: int, length: int, output: Any) -> Any:
         kind = getattr(output, "dtype", mask.dtype)
         text = f"return booleans, not {str(kind).removeprefix('torch.')}"
         text += ": 0 and -∞ are another convention, to be added to the scores" * floats
-        text += ": a comparison such as `tokens != PAD` gives them" * (not floats)
+        text += ": a comparison gives them, such as `!=` or `>=`" * (not floats)
         raise Stop(wrong(text))
     full, shape = (batch, 1, length, length), tuple(mask.shape)
     axes = (4,) if batch > 1 else (2, 3, 4)
@@ -276,6 +276,15 @@ def my_packed_mask(tokens):
             },
             "a document ends after its <eos>, not before it: a new one begins with "
             "<bos>": {COUNT: "(tokens == EOS).cumsum(dim=1)"},
+            "a row may begin in the middle of a document: its tokens, too, see each "
+            "other": {TOGETHER: f"{TOGETHER} & (document > 0)[:, None, None, :]"},
+            "each <bos> stays visible to later documents: it belongs to its own": {
+                TOGETHER: "(same | (tokens == BOS)[:, None, None, :]) & "
+                "causal_mask(tokens.size(1))"
+            },
+            "each token sees itself alone: its document's past is visible, too": {
+                TOGETHER: f"({TOGETHER}).triu()"
+            },
             "only a token's neighbours are visible: all of its document's past is": {
                 TOGETHER: f"({TOGETHER}).triu(-1)"
             },

@@ -218,12 +218,12 @@ def losses_by_step(losses: Mapping[str, Tensor], *, title: str) -> Axes:
 
 def losses_by_rate(table: pd.DataFrame, *, title: str) -> Axes:
     """The last training loss of every run of the study mask_leak."""
-    _, ax = plt.subplots(figsize=(5.6, 3.6))
+    _, ax = plt.subplots(figsize=(5.6, 4.2))
     over_seeds(table, x="rate", y="loss", hue="mask", title=title, ax=ax)
     rates = sorted({*table["rate"]})
     ax.set(xscale="log", ylim=(0, 3.2))
     ax.set(xlabel="learning rate", ylabel="loss after 1,200 steps")
     ax.set_xticks(rates, rates)
     ax.minorticks_off()
-    ax.legend(loc="center left", bbox_to_anchor=(0, 0.37), frameon=False)
+    ax.legend(loc="upper center", bbox_to_anchor=(0.45, -0.2), ncols=2, frameon=False)
     return ax
