@@ -14,7 +14,7 @@ from tools.reproducible import ROOT
     [
         ("notebooks/03_masks.ipynb", {"03"}),
         ("notebooks/solutions/03_masks.ipynb", {"03"}),
-        ("tests/test_checks_03.py", {"03"}),
+        ("tests/test_checks_16.py", {"16"}),
         ("helpers/checks/lesson03.py", {"03"}),
         ("tests/answers/lesson02.py", {"02"}),
         ("helpers/readings/d2l_blocks.py", {"16"}),
@@ -69,7 +69,7 @@ def test_a_lesson_is_checked_with_its_solution_laws_and_checks():
     for part in (
         "notebooks/03_masks.ipynb::",
         "notebooks/solutions/03_masks.ipynb::",
-        "test_checks_03.py::",
+        "test_exercises.py::",
         "test_lesson_follows_the_contract[notebooks/03_masks]",
         "test_lessons_show_what_helpers_keeps",
     ):

@@ -206,12 +206,16 @@ def spoilt(part, reference, first):
             reference(*given) if shapes(given) == sizes else constant
         ),
     }
-    if isinstance(first[0], torch.Tensor):
-        parts = constant if isinstance(constant, tuple) else (constant,)
-        if parts[0].is_floating_point():
-            found["without gradients"] = torch.no_grad()(lambda *x: reference(*x))
+    parts = constant if isinstance(constant, tuple) else (constant,)
+    if all(map(is_float, (first[0], parts[0]))):
+        found["without gradients"] = torch.no_grad()(lambda *x: reference(*x))
+    if isinstance(first[0], torch.Tensor) and first[0].dtype != torch.bool:
         found["in place"] = lambda x, *rest: reference(x.add_(1).sub(1), *rest)
     return found
+
+
+def is_float(x):
+    return isinstance(x, torch.Tensor) and x.is_floating_point()
 
 
 def spoilt_class(reference, constant):

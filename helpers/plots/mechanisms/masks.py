@@ -1,0 +1,229 @@
+"""Drawings of lesson 03: shifted targets, masks as grids, influence side by side."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+import matplotlib.pyplot as plt
+import pandas as pd
+import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from torch import Tensor
+
+from helpers.plots import drawing
+from helpers.plots.curves import learning_curves
+from helpers.plots.drawing import HIDDEN, ROLES
+from helpers.plots.heatmaps import heatmap
+from helpers.plots.spread import over_seeds
+from helpers.plots.style import COLOURS
+
+LEAK = COLOURS[1]  # what must not pass
+PALE = 0.3  # how strong what broadcasting repeats is drawn
+
+
+def _draw_grid(
+    ax: Axes,
+    middle: tuple[float, float],
+    mask: Tensor,
+    *,
+    name: str = "",
+    rows: Sequence[str] = "",
+    columns: Sequence[str] = "",
+    stored: Tensor | None = None,
+    cell: float = drawing.CELL,
+) -> drawing.Block:
+    """A mask (query_length, key_length): coloured may attend, grey is hidden.
+
+    Cells that are not `stored` but repeated are pale.
+    """
+    words = [[""] * mask.size(1)] * mask.size(0)
+    labels = {"name": name, "rows": rows, "columns": columns, "cell": cell}
+    block = drawing.tensor(ax, middle, words, "mask", **labels)
+    left, top = block.left[0], block.top[1]
+    for i, line in enumerate(mask.tolist()):
+        for j, may in enumerate(line):
+            corner = left + j * cell, top - (i + 1) * cell
+            alpha = 1 if stored is None or stored[i, j] else PALE
+            look = {"fc": ROLES["mask"] if may else HIDDEN, "ec": "white", "lw": 1.5}
+            look |= {} if may else {"hatch": "////"}
+            for face in ({"fc": "white", "ec": "white"}, {**look, "alpha": alpha}):
+                ax.add_patch(Rectangle(corner, cell, cell, zorder=3, **face))
+    return block
+
+
+def draw_masks(panels: Mapping[str, tuple[Tensor, Sequence[str]]], title: str) -> None:
+    """Masks of self-attention side by side, {name: (mask, tokens)}: at most two."""
+    sizes = [len(words) * drawing.CELL for _, words in panels.values()]
+    height = max(sizes) + 1.25
+    ax = drawing.canvas(0.3 + sum(size + 0.75 for size in sizes), height, title=title)
+    left = 0.85
+    for (name, (mask, words)), size in zip(panels.items(), sizes, strict=True):
+        middle = left + size / 2, 0.5 + size / 2
+        labels = {"name": name, "rows": words, "columns": words}
+        _draw_grid(ax, middle, mask, **labels)
+        drawing.write(ax, (middle[0], 0.15), "key", size=9)
+        left += size + 0.75
+    drawing.write(ax, (0.12, 0.5 + sizes[0] / 2), "query", size=9, rotation=90)
+
+
+def draw_shift(words: Sequence[str]) -> None:
+    """The input and, above it, what must be guessed: the same words, shifted by one."""
+    title = "Each position guesses the next word, which is in the input"
+    ax = drawing.canvas(5.5, 2.1, title=title)
+    drawing.write(ax, (0.12, 1.4), "must guess", align="left")
+    drawing.write(ax, (0.12, 0.45), "reads", align="left")
+    place = {"width": 0.85, "gap": 0.2}
+    below = drawing.tokens(ax, words[:-1], (1.55, 0.45), **place)
+    above = drawing.tokens(ax, words[1:], (1.55, 1.4), role="context", **place)
+    for one, other in zip(below, above, strict=True):
+        drawing.arrow(ax, one.top, other.bottom)
+    for one, other in zip(below[1:], above[:-1], strict=True):
+        start, end = (one.x - 0.15, one.top[1]), (other.x + 0.15, other.bottom[1])
+        drawing.arrow(ax, start, end, colour=LEAK)
+    text = "orange: forbidden, for it copies the answer"
+    drawing.write(ax, (1.13, 0.12), text, align="left", colour="#8A5F00")
+
+
+def draw_three_tables(scores: Tensor, mask: Tensor, words: Sequence[str]) -> None:
+    """Scores, the same with −∞ where the mask hides, and their softmax.
+
+    scores and mask (length, length), with length at most 4.
+    """
+    hidden = scores.masked_fill(~mask, -math.inf)
+    ax = drawing.canvas(5.3, 5.15, title="A mask acts between scores and softmax")
+    labels = {"rows": words, "columns": words}
+    one = drawing.tensor(ax, (1.6, 3.6), scores, "weights", name="scores", **labels)
+    other = drawing.tensor(
+        ax, (4.2, 3.6), hidden, "weights", name="masked scores", columns=words
+    )
+    last = drawing.tensor(
+        ax,
+        (4.2, 1.15),
+        hidden.softmax(dim=-1),
+        "weights",
+        name="weights",
+        shade=True,
+        **labels,
+    )
+    drawing.arrow(ax, one.right, other.left, text="mask", offset=(0, 0.14))
+    bend = other.x + 0.6
+    drawing.arrow(ax, (bend, other.bottom[1] - 0.24), (bend, last.top[1]))
+    text = "softmax of each row:\nit sums to 1, and\n−∞ becomes exactly 0"
+    drawing.write(ax, (1.6, 1.15), text, size=10)
+
+
+def draw_and(
+    padding: Tensor, causal: Tensor, both: Tensor, names: Sequence[str]
+) -> None:
+    """How two masks broadcast: for each of two sentences padding & causal = both.
+
+    padding (2, 1, 1, length), causal (1, 1, length, length), both (2, 1, length,
+    length).
+    """
+    length, cell = causal.size(-1), 0.3
+    ax = drawing.canvas(6.0, 4.5, title="Axes of size 1 are repeated (pale)")
+    whole = torch.ones(length, length, dtype=torch.bool)
+    for sentence, name in enumerate(names):
+        y = 2.95 - 1.9 * sentence
+        drawing.write(ax, (0.25, y), name, size=9, rotation=90)
+        first_row = torch.arange(length)[:, None].expand(length, length) == 0
+        stored = first_row, whole & (sentence == 0), whole
+        for x, mask, kept, sign in zip(
+            (1.3, 3.15, 5.0), (padding, causal, both), stored, "&= ", strict=True
+        ):
+            grid = mask.expand(len(names), 1, length, length)[sentence, 0]
+            title = "" if sentence else str(tuple(mask.shape))
+            _draw_grid(ax, (x, y), grid, name=title, stored=kept, cell=cell)
+            drawing.write(ax, (x + 0.925, y), sign, size=14)
+    for x, text in ((1.3, "padding"), (3.15, "causal"), (5.0, "decoder")):
+        drawing.write(ax, (x, 4.07), text, size=10)
+
+
+def draw_packing(documents: Sequence[Sequence[str]]) -> None:
+    """Documents as rows of a padded batch, and the same in one row."""
+    longest = max(map(len, documents))
+    ax = drawing.canvas(5.5, 2.5, title="Packing: several documents share one row")
+    place = {"width": 0.6, "gap": 0.06}
+    drawing.write(ax, (0.12, 1.75), "padded", align="left")
+    drawing.write(ax, (0.12, 0.6), "packed", align="left")
+    start = 1.1
+    for row, words in enumerate(documents):
+        padded = [*words, *["<pad>"] * (longest - len(words))]
+        drawing.tokens(ax, padded, (1.1, 1.95 - 0.4 * row), **place)
+        blocks = drawing.tokens(ax, words, (start, 0.6), **place)
+        left, right = blocks[0].left[0], blocks[-1].right[0]
+        ax.plot([left, right], [0.34, 0.34], color=COLOURS[row], lw=2)
+        drawing.write(ax, ((left + right) / 2, 0.18), f"document {row + 1}", size=9)
+        start = blocks[-1].x + 0.66
+
+
+def influence_maps(
+    found: Mapping[str, Tensor],
+    words: Sequence[str],
+    *,
+    title: str,
+    allowed: Tensor | None = None,
+    columns: int = 2,
+) -> Figure:
+    """Influence of each input on each output, {name: (length, length)}, a map each.
+
+    All have one scale of colours. What passes though it is not `allowed` is framed.
+    """
+    columns = min(columns, len(found))
+    rows, length = math.ceil(len(found) / columns), len(words)
+    size = 3.2 * columns, (1.0 + 0.37 * length) * rows + 0.4
+    figure, axes = plt.subplots(rows, columns, figsize=size, squeeze=False)
+    for ax, (name, strength) in zip(axes.flat, found.items(), strict=False):
+        look = {"numbers": True, "colour_bar": False, "highest": 3.2}
+        heatmap(strength, words, words, title=name, ax=ax, **look)
+        ax.set(xlabel="input", ylabel="output")
+        wrong = (strength > 0) & ~allowed if allowed is not None else strength < 0
+        for i, j in wrong.nonzero().tolist():
+            frame = {"fill": False, "ec": LEAK, "lw": 2.5}
+            ax.add_patch(Rectangle((j + 0.05, i + 0.05), 0.9, 0.9, **frame))
+    figure.suptitle(title, x=0.01, ha="left", fontsize=11)
+    return figure
+
+
+def code_of_the_leak(share: Tensor, right: Tensor, *, title: str) -> Axes:
+    """The weight that each next letter leaves over, sorted; wrong guesses are crossed.
+
+    share and right (letters,).
+    """
+    _, ax = plt.subplots(figsize=(5.6, 3.2))
+    order = share.argsort().tolist()
+    for kind, marker, colour in ((True, "o", COLOURS[0]), (False, "x", COLOURS[5])):
+        x = [place for place, i in enumerate(order) if bool(right[i]) == kind]
+        y = [share[order[place]].item() for place in x]
+        name = "guessed right" if kind else "guessed wrong"
+        ax.plot(x, y, marker, color=colour, ms=7, mew=2, label=name)
+    ax.set_xticks(range(len(order)), [chr(65 + i) for i in order])
+    ax.set(title=title, yscale="log")
+    ax.set(xlabel="the next letter, which is hidden", ylabel="weight left over")
+    ax.legend(frameon=False)
+    return ax
+
+
+def losses_by_step(losses: Mapping[str, Tensor], *, title: str) -> Axes:
+    """The losses {name: (steps,)} of some runs, as means of ten steps."""
+    means = {name: line.view(-1, 10).mean(dim=1) for name, line in losses.items()}
+    curves = {name: (range(5, 10 * len(y), 10), y) for name, y in means.items()}
+    _, ax = plt.subplots(figsize=(5.6, 3.4))
+    learning_curves(curves, title=title, xlabel="training step", ax=ax)
+    ax.set(ylim=(0, 3.2))
+    ax.legend(loc="lower left", bbox_to_anchor=(0.12, 0.17), frameon=False)
+    return ax
+
+
+def losses_by_rate(table: pd.DataFrame, *, title: str) -> Axes:
+    """The last training loss of every run of the study mask_leak."""
+    _, ax = plt.subplots(figsize=(5.6, 4.2))
+    over_seeds(table, x="rate", y="loss", hue="mask", title=title, ax=ax)
+    rates = sorted({*table["rate"]})
+    ax.set(xscale="log", ylim=(0, 3.2))
+    ax.set(xlabel="learning rate", ylabel="loss after 1,200 steps")
+    ax.set_xticks(rates, rates)
+    ax.minorticks_off()
+    ax.legend(loc="upper center", bbox_to_anchor=(0.45, -0.2), ncols=2, frameon=False)
+    return ax

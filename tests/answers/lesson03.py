@@ -1,0 +1,150 @@
+"""Answers to lesson 03's exercises that no table holds: right ones, and wrong ones."""
+
+import math
+
+import torch
+
+from helpers import BOS, PAD
+from helpers.masks import causal_mask, decoder_mask, padding_mask
+
+# ------------------------------------------------------------ 03.1 three masks
+
+
+def padding(tokens):
+    return torch.ne(tokens, PAD).unsqueeze(1).unsqueeze(1)
+
+
+def causal(length):
+    return torch.arange(length)[:, None] >= torch.arange(length)
+
+
+def decoder(tokens):
+    return padding(tokens) * causal(tokens.size(1))
+
+
+def padding_for_all_queries(tokens):
+    return padding_mask(tokens).expand(-1, -1, tokens.size(1), -1)
+
+
+def causal_by_loops(length):
+    return [[key <= query for key in range(length)] for query in range(length)]
+
+
+def decoder_by_loops(tokens):
+    rows = tokens.tolist()
+    return [
+        [[[row[k] != PAD and k <= q for k in range(len(row))] for q in range(len(row))]]
+        for row in rows
+    ]
+
+
+def three(padding=padding, causal=causal, decoder=decoder):
+    return padding, causal, decoder
+
+
+def changed(tokens):
+    tokens[tokens == PAD] = 9
+    return padding(tokens)
+
+
+def low(tokens):
+    return torch.zeros(tokens.shape).masked_fill(tokens == PAD, -math.inf)
+
+
+# ------------------------------------------------------------ 03.2 packed
+
+
+def packed_by_loops(tokens):
+    batch, length = tokens.shape
+    mask = torch.zeros(batch, 1, length, length, dtype=torch.bool)
+    for b in range(batch):
+        start = 0
+        for q in range(length):
+            start = q if tokens[b, q] == BOS else start
+            mask[b, 0, q, start : q + 1] = True
+    return mask
+
+
+def packed_by_subtraction(tokens):
+    number = torch.cumsum((tokens == BOS).float(), -1)
+    apart = (number[:, :, None] - number[:, None]).abs()
+    return ((apart == 0) & causal_mask(tokens.shape[1])[0]).unsqueeze(1)
+
+
+def packed_with_three_axes(tokens):
+    return packed_by_loops(tokens)[:, 0]
+
+
+# ------------------------------------------------------------ 03.4 PyTorch's masks
+
+
+def with_isinf(key_padding_mask, attn_mask):
+    if attn_mask.is_floating_point():
+        attn_mask = attn_mask.isinf()
+    return ~key_padding_mask[:, None, None] & ~attn_mask
+
+
+def with_zero(key_padding_mask, attn_mask):
+    return (attn_mask == 0) & ~key_padding_mask[:, None, None]
+
+
+def by_bool(key_padding_mask, attn_mask):
+    return ~key_padding_mask[:, None, None] & ~attn_mask.bool()
+
+
+RIGHT = {
+    "three_masks": [
+        three(),
+        three(padding_for_all_queries, causal_by_loops, decoder_by_loops),
+        three(causal=lambda n: torch.tril(torch.ones(1, n, n)) == 1),
+        three(decoder=lambda t: torch.logical_and(padding(t), causal(t.size(1)))),
+        three(lambda t: padding(t).numpy(), lambda n: causal_mask(n).numpy()),
+    ],
+    "packed_mask": [packed_by_loops, packed_by_subtraction],
+    "find_mistakes": [
+        {"A": " OR in place of  and", "C": "Mask after the Softmax"},
+    ],
+    "from_pytorch": [with_isinf, with_zero, by_bool],
+}
+SHAPE = "does not broadcast to (3, heads, 5, 5) as it should"
+WRONG = {
+    "three_masks": [
+        (three(lambda t: t != PAD), f"padding: the shape (3, 5) {SHAPE}: axes are"),
+        (three(lambda t: (t != PAD)[:, None]), f"padding: the shape (3, 1, 5) {SHAPE}"),
+        (three(lambda t: (t != PAD)[:, :, None, None]), f"(3, 5, 1, 1) {SHAPE}"),
+        (three(lambda t: padding(t).expand(3, 8, 1, 5)), f"(3, 8, 1, 5) {SHAPE}"),
+        (three(lambda t: padding(t).float()), "padding: return booleans, not float32"),
+        (three(lambda t: padding(t) * 1), "padding: return booleans, not int64: a com"),
+        (three(lambda t: low(t)[:, None, None]), "0 and -∞ are another convention"),
+        (three(lambda t: (t != 6)[:, None, None]), "20 pairs are visible"),
+        (three(lambda t: (t != PAD).reshape(3, 1, 1, 5)), "is a size written as a num"),
+        (three(lambda t: ~(t == PAD).float()), "`~` are for booleans"),
+        (three(changed), "changes its inputs in place"),
+        (three(causal=lambda n: causal_mask(n + 1)), "causal: the shape (1, 1, 6, 6)"),
+        (three(causal=lambda n: causal_mask(5)), "is a size written as a number?"),
+        (three(causal=lambda n: torch.ones(n, n).tril()), "causal: return booleans"),
+        (
+            three(decoder=lambda t: decoder_mask(t)[:, 0]),
+            "decoder: the shape (3, 5, 5)",
+        ),
+        (three(decoder=lambda t: (t != PAD) & causal(5)), "axes are lined up from"),
+        (three(decoder=lambda t: padding(t) & causal(len(t))), "axes are lined up"),
+        (
+            three(decoder=lambda t: padding(t) & torch.ones(5, 5).tril()),
+            "for booleans, and something here is numbers",
+        ),
+    ],
+    "packed_mask": [
+        (packed_with_three_axes, "the shape (3, 7, 7) does not broadcast"),
+        (lambda t: packed_by_loops(t).float(), "return booleans, not float32"),
+        (lambda t: packed_by_loops(t[:1]), "pairs are visible that must be hidden"),
+        (lambda t: packed_by_loops(t) | (t == BOS)[:, None, None], "pairs are visible"),
+    ],
+    "find_mistakes": [({"A": "bug"}, "A: 'bug' is none of")],
+    "from_pytorch": [
+        (lambda k, a: ~(k[:, None] | a), "the shape (3, 5, 5) does not"),
+        (lambda k, a: ~k & ~a, "axes are lined up from the right"),
+        (lambda k, a: ~(k[:, None, None] | a), "`~` are for booleans, and something"),
+        (lambda k, a: with_isinf(k, a).float(), "return booleans"),
+    ],
+}

@@ -1,0 +1,28 @@
+"""Examples of each drawing in helpers/plots/mechanisms/masks.py."""
+
+import torch
+
+from helpers.masks import causal_mask, decoder_mask, padding_mask
+from helpers.plots.mechanisms import masks
+
+WORDS = ["<bos>", "the", "cat", "sleeps", "<eos>"]
+DOCUMENTS = [WORDS[:4], ["<bos>", "she", "reads"]]
+TOKENS = torch.tensor([[4, 5, 6, 0, 0], [7, 8, 9, 4, 5]])
+SCORES = torch.tensor([[2.0, 1, 0, 1], [1, 2, 0, 3], [0, 1, 2, 1], [1, 0, 1, 2]])
+PADDED = ["the", "cat", "sleeps", "<pad>", "<pad>"]
+LETTER = ["she", "reads", "a", "long", "letter"]
+PANELS = {
+    "sentence 1": (padding_mask(TOKENS)[0, 0].expand(5, 5), PADDED),
+    "sentence 2": (padding_mask(TOKENS)[1, 0].expand(5, 5), LETTER),
+}
+BOTH = padding_mask(TOKENS), causal_mask(5), decoder_mask(TOKENS)
+DRAWINGS = {
+    "shift": lambda: masks.draw_shift(WORDS),
+    "three_tables": lambda: masks.draw_three_tables(
+        SCORES, causal_mask(4)[0, 0], WORDS[:4]
+    ),
+    "masks": lambda: masks.draw_masks(PANELS, "Padding"),
+    "one_mask": lambda: masks.draw_masks({"": (BOTH[1][0, 0], LETTER)}, "Causal mask"),
+    "and": lambda: masks.draw_and(*BOTH, ["sentence 1", "sentence 2"]),
+    "packing": lambda: masks.draw_packing(DOCUMENTS),
+}
