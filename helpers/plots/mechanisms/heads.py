@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap, to_rgb
 from torch import Tensor
 
-from helpers.plots import drawing
+from helpers.plots import drawing, heatmap
 from helpers.plots.drawing import ROLES, Block
 from helpers.plots.style import COLOURS
 
@@ -135,3 +135,36 @@ def _paint(
             ax.text(column, row, text, ha="center", va="center", fontsize=size)
     ax.set_yticks(range(len(tokens)), [f"row {i + 1}" for i in range(len(tokens))])
     ax.set(xticks=[])
+
+
+def maps_beside_effects(
+    rows: Mapping[str, tuple[Tensor, Tensor]], words: Sequence[str], *, title: str
+) -> None:
+    """The maps of one or two heads, and what the module does: a row for each module.
+
+    rows {name: (maps (heads, length, length), effect (length, length))}.
+    """
+    figure, axes = plt.subplots(len(rows), 3, figsize=(6.5, 2.9 * len(rows)))
+    look = {"colour_bar": False, "rotation": 90}
+    for line, (name, (maps, effect)) in zip(axes, rows.items(), strict=True):
+        for head, ax in enumerate(line[:2]):
+            if head >= len(maps):
+                ax.axis("off")
+                continue
+            heading = f"{name}:\nmap of head {head + 1}"
+            heatmap(maps[head], words, words, title=heading, ax=ax, **look)
+            ax.set(xlabel="key", ylabel="" if head else "query")
+        heading = f"{name}:\neffect"
+        heatmap(effect, words, words, title=heading, ax=line[2], signed=True, **look)
+        line[2].set(xlabel="word at", ylabel="")
+    for ax in axes[:, 1:].flat:
+        ax.set_yticks([])
+    (empty,) = [ax for ax in axes.flat if not ax.axison]
+    for place, source, label in (
+        (0.25, axes[0, 0], "weight"),
+        (0.75, line[2], "effect"),
+    ):
+        bar = empty.inset_axes((place - 0.1, 0.05, 0.1, 0.9))
+        figure.colorbar(source.collections[0], cax=bar, label=label)
+    figure.suptitle(title, x=0.01, ha="left", fontsize=11)
+    plt.show()
