@@ -146,6 +146,11 @@ class WithoutMask(WithPyTorchs):
         return super().forward(query, key, value)
 
 
+class WithoutArgument(WithPyTorchs):
+    def forward(self, query, key, value):
+        return super().forward(query, key, value)
+
+
 class BothWithoutTranspose(Named):
     def forward(self, query, key, value, mask=None):
         q, k, v = (
@@ -248,7 +253,11 @@ WRONG = {
         (Pair, "return a tensor, not a tuple"),
         (Constant, "the result differs"),
         (ForThreeHeads, "it goes wrong: "),
-        (WithoutMask, "the mask is not used"),
+        (WithoutMask, "with a mask it goes wrong: the mask is not used"),
+        (
+            WithoutArgument,
+            "with a mask it goes wrong: your code stopped with TypeError",
+        ),
         (BothWithoutTranspose, "split without a transpose"),
         (WithPyTorchs(12, 3), "hand over the class itself, without parentheses"),
     ],
