@@ -222,9 +222,9 @@ def spoilt_class(reference, constant):
     """The same of a module: its forward spoilt."""
     forward = reference.forward
     ways = {
-        "a constant": lambda self, x: constant,
-        "without gradients": torch.no_grad()(lambda self, x: forward(self, x)),
-        "in place": lambda self, x: forward(self, x.add_(1).sub(1)),
+        "a constant": lambda self, *x: constant,
+        "without gradients": torch.no_grad()(lambda self, *x: forward(self, *x)),
+        "in place": lambda self, x, *rest: forward(self, x.add_(1).sub(1), *rest),
     }
     return {way: type(way, (reference,), {"forward": f}) for way, f in ways.items()}
 
@@ -266,7 +266,7 @@ def test_answers_are_tried_on_inputs_of_different_shapes(exercise):
 def test_what_the_reference_gives_is_not_enough(exercise):
     for part in exercise.parts:
         first = part.all_trials(0, arguments(exercise, part))[0].inputs
-        if not part.in_place:
+        if first and not part.in_place:
             answers = spoilt(part, exercise.reference(part), first)
             for kind, answer in answers.items():
                 found = exercise.findings(*with_answer(exercise, part, answer))

@@ -4,8 +4,7 @@ import math
 
 import torch
 from torch import nn
-
-from helpers.attention import MultiHeadAttention
+from torch.nn import functional as F
 
 # ------------------------------------------------------------ 04.1 split and join
 
@@ -31,114 +30,171 @@ def join_by_index(context):
     )
 
 
-# ------------------------------------------------------------ 04.3 count them
+# ------------------------------------------------------------ 04.2 the module
 
 
-def numel(*modules):
-    return sum(p.numel() for module in modules for p in module.parameters())
+class Named(nn.Module):
+    """The four layers, and nothing done with them yet."""
+
+    def __init__(self, width, count):
+        super().__init__()
+        self.count, self.width = count, width
+        for name in ("query", "key", "value", "output"):
+            setattr(self, f"{name}_projection", nn.Linear(width, width))
 
 
-# ------------------------------------------------------------ 04.4 the third head
-
-LOUD = 10 * math.sqrt(8)
-WORDS, PLACES = slice(0, 8), slice(8, 16)
-
-
-def writer(*, query=LOUD, key=1.0, rows=slice(16, 24), columns=WORDS):
-    """An answer that writes these factors at these rows and columns."""
-
-    @torch.no_grad()
-    def third_head(module):
-        for part, factor in (("query", query), ("key", key)):
-            weight = getattr(module, f"{part}_projection").weight
-            weight[rows, columns] = factor * torch.eye(8)
-        return module
-
-    return third_head
+class WithPyTorchs(Named):
+    def forward(self, query, key, value, mask=None):
+        parts = self.query_projection(query), self.key_projection(key)
+        heads = [split(x, self.count) for x in (*parts, self.value_projection(value))]
+        return self.output_projection(
+            join(F.scaled_dot_product_attention(*heads, mask))
+        )
 
 
-@torch.no_grad()
-def with_a_random_basis(module):
-    """Any orthogonal matrix will do in place of the identity."""
-    basis = torch.linalg.qr(torch.randn(8, 8))[0]
-    for part in ("query", "key"):
-        getattr(module, f"{part}_projection").weight[16:24, WORDS] = 6 * basis
-    return module
+class OneAfterTheOther(Named):
+    def forward(self, query, key, value, mask=None):
+        q, k, v = (
+            layer(x).chunk(self.count, dim=-1)
+            for layer, x in (
+                (self.query_projection, query),
+                (self.key_projection, key),
+                (self.value_projection, value),
+            )
+        )
+        heads = []
+        for i in range(self.count):
+            scores = q[i] @ k[i].mT / math.sqrt(self.width / self.count)
+            if mask is not None:
+                scores = scores.masked_fill(~mask[:, 0], -math.inf)
+            heads.append(scores.softmax(-1) @ v[i])
+        return self.output_projection(torch.cat(heads, -1))
 
 
-@torch.no_grad()
-def a_whole_new_weight(module):
-    for part in (module.query_projection, module.key_projection):
-        weight = part.weight.clone()
-        weight[16:24, WORDS] = 6 * torch.eye(8)
-        part.weight = nn.Parameter(weight)
-    return module
+class WithEinsum(Named):
+    def forward(self, query, key, value, mask=None):
+        q, k, v = (
+            layer(x).unflatten(-1, (self.count, -1))
+            for layer, x in (
+                (self.query_projection, query),
+                (self.key_projection, key),
+                (self.value_projection, value),
+            )
+        )
+        scores = torch.einsum("bqhd,bkhd->bhqk", q, k) / q.size(-1) ** 0.5
+        if mask is not None:
+            scores = scores.where(mask, torch.tensor(-1e9))
+        found = torch.einsum("bhqk,bkhd->bqhd", scores.softmax(-1), v)
+        return self.output_projection(found.flatten(2))
 
 
-def without_the_decorator(module):
-    module.query_projection.weight[16:24, WORDS] = 6 * torch.eye(8)
-    module.key_projection.weight[16:24, WORDS] = 6 * torch.eye(8)
-    return module
+class WithDropout(WithPyTorchs):
+    def forward(self, *given):
+        return F.dropout(super().forward(*given), 0.1)
 
 
-@torch.no_grad()
-def unevenly(module):
-    writer()(module)
-    module.key_projection.weight[16:24, PLACES] = torch.linspace(0, 0.4, 8).expand(8, 8)
-    return module
+class Aliased(WithPyTorchs):
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
+        self.key_projection = self.query_projection
 
 
-@torch.no_grad()
-def six_words(module):
-    for part, factor in ((module.query_projection, LOUD), (module.key_projection, 1)):
-        part.weight[16:22, :6] = factor * torch.eye(6)
-    return module
+class Joint(WithPyTorchs):
+    def __init__(self, width, count):
+        super().__init__(width, count)
+        self.query_projection = nn.Linear(width, 3 * width)
 
 
-def a_new_matrix(module):
-    module.query_projection.weight = nn.Parameter(LOUD * torch.eye(8))
-    return module
+class NoBias(WithPyTorchs):
+    def __init__(self, width, count):
+        super().__init__(width, count)
+        self.value_projection = nn.Linear(width, width, bias=False)
 
 
-@torch.no_grad()
-def the_next_word(module):
-    writer()(module)
-    module.query_projection.weight[16:24] = LOUD * torch.eye(24)[:8].roll(1, 0)
-    return module
+class Fifth(WithPyTorchs):
+    def __init__(self, width, count):
+        super().__init__(width, count)
+        self.gate = nn.Linear(width, width)
 
 
-@torch.no_grad()
-def spoils_the_output(module):
-    module.output_projection.weight[0, 0] = 1.0
-    return writer()(module)
+class Unnamed(nn.Module):
+    def __init__(self, width, count):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(width, width) for _ in range(4))
+
+    def forward(self, query, key, value, mask=None):
+        return query
 
 
-@torch.no_grad()
-def with_a_bias(module):
-    module.query_projection.bias[:] = 50.0
-    module.key_projection.bias[:] = 50.0
-    return module
+class Pair(WithPyTorchs):
+    def forward(self, *given):
+        return super().forward(*given), None
 
 
-def assigned(module):
-    module.query_projection.weight = torch.zeros(24, 24)
-    return module
+class Constant(WithPyTorchs):
+    def forward(self, *given):
+        return super().forward(*given) * 0
 
 
-NUMBERS = {
-    "d_head_big": 64,
-    "one_head_base": numel(*[nn.Linear(512, 64) for _ in range(3)]),
-    "all_heads_base": numel(MultiHeadAttention(512, 8)),
-    "twice_the_heads": numel(MultiHeadAttention(512, 16)),
-    "weights_base": torch.ones(32, 8, 100, 100).numel(),
-}
-KINDS = {
-    "A": "error",
-    "B": "mixes tokens",
-    "C": "right",
-    "D": "mixes heads",
-    "E": "right",
-}
+class ForThreeHeads(WithPyTorchs):
+    def __init__(self, width, count):
+        super().__init__(width, 3)
+
+
+class WithoutMask(WithPyTorchs):
+    def forward(self, query, key, value, mask=None):
+        return super().forward(query, key, value)
+
+
+class WithoutArgument(WithPyTorchs):
+    def forward(self, query, key, value):
+        return super().forward(query, key, value)
+
+
+class BothWithoutTranspose(Named):
+    def forward(self, query, key, value, mask=None):
+        q, k, v = (
+            layer(x).view(len(x), self.count, x.size(1), -1)
+            for layer, x in (
+                (self.query_projection, query),
+                (self.key_projection, key),
+                (self.value_projection, value),
+            )
+        )
+        found = F.scaled_dot_product_attention(q, k, v, mask)
+        return self.output_projection(found.reshape(query.shape))
+
+
+# ------------------------------------------------------------ 04.3 the third head
+
+
+def rows(*, query=30.0, key=1.0, columns=slice(0, 8), basis=None):
+    """An answer that writes these factors at these columns."""
+    basis = torch.eye(8) if basis is None else basis
+
+    def answer():
+        parts = []
+        for factor in (query, key):
+            part = torch.zeros(8, 24)
+            part[:, columns] = factor * basis
+            parts.append(part)
+        return tuple(parts)
+
+    return answer
+
+
+def with_six_features():
+    part = torch.zeros(8, 24)
+    part[:6, :6] = 6 * torch.eye(6)
+    return part, part
+
+
+def of_words_and_places():
+    query, key = rows()()
+    key[:, 8:16] = torch.linspace(0, 0.4, 8).expand(8, 8)
+    return query, key
+
+
 RIGHT = {
     "split_and_join": [
         (split, join),
@@ -152,19 +208,13 @@ RIGHT = {
             lambda c: c.swapaxes(1, 2).reshape(len(c), c.size(2), -1),
         ),
     ],
-    "ways_back": [
-        KINDS,
-        {letter: f" {kind.upper()} " for letter, kind in KINDS.items()},
-    ],
-    "counts": [
-        NUMBERS,
-        {name: float(number) for name, number in NUMBERS.items()},
-        {name: torch.tensor([number]) for name, number in NUMBERS.items()},
-    ],
+    "multi_head": [WithPyTorchs, OneAfterTheOther, WithEinsum],
     "third_head": [
-        writer(query=6, key=6),
-        with_a_random_basis,
-        a_whole_new_weight,
+        rows(query=6, key=6),
+        rows(query=36, basis=torch.eye(8).flip(0)),
+        rows(query=40, basis=torch.linalg.qr(torch.arange(64.0).view(8, 8).sin())[0]),
+        lambda: [part.tolist() for part in rows()()],
+        lambda: [nn.Parameter(part) for part in rows()()],
     ],
 }
 WRONG = {
@@ -190,38 +240,36 @@ WRONG = {
         ),
         ((split, lambda c: torch.zeros(2, 3, 20)), "join: the numbers themselves have"),
     ],
-    "ways_back": [
-        ({"A": "wrong"}, "A: 'wrong' is none of right, error"),
-        ({"B": 3}, "B: 3 is none of right, error"),
-        ({"C": ["right"]}, "C: ['right'] is none of right, error"),
-    ],
-    "counts": [
-        ({"weights_base": 7}, "too few"),
-        ({"weights_base": 1e12}, "too many"),
-        ({"weights_base": "many"}, "a number is due"),
-        ({"weights_base": True}, "a number is due"),
-        ({"weights_base": (32, 8, 100, 100)}, "a number is due"),
-        ({"weights_base": math.nan}, "a number is due"),
-        ({"weights_base": 10**400}, "a number is due"),
-        ({"d_head_big": 512}, "too many: d_model is shared out"),
-        ({"all_heads_base": 1_050_623}, "too few"),
+    "multi_head": [
+        (WithDropout, "something random"),
+        (Aliased, "`self.key_projection` is one of the others"),
+        (Joint, "`self.query_projection` is to be `nn.Linear(d_model, d_model)`"),
+        (
+            NoBias,
+            "`self.value_projection` is to be `nn.Linear(d_model, d_model)`, with",
+        ),
+        (Fifth, "the module also learns gate.bias, gate.weight"),
+        (Unnamed, "`self.query_projection` is a NoneType"),
+        (Pair, "return a tensor, not a tuple"),
+        (Constant, "the result differs"),
+        (ForThreeHeads, "it goes wrong: "),
+        (WithoutMask, "with a mask it goes wrong: the mask is not used"),
+        (
+            WithoutArgument,
+            "with a mask it goes wrong: your code stopped with TypeError",
+        ),
+        (BothWithoutTranspose, "split without a transpose"),
+        (WithPyTorchs(12, 3), "hand over the class itself, without parentheses"),
     ],
     "third_head": [
-        (writer(query=10.0), "the right words win, but get only"),
-        (writer(query=math.nan), "NaN"),
-        (the_next_word, "not on the same words"),
-        (spoils_the_output, "something else has changed"),
-        (without_the_decorator, "keep `@torch.no_grad()` above the function (your"),
-        (unevenly, "on the same words, but they are not even"),
-        (
-            six_words,
-            "“one two three four five six seven eight”: the weights are not on",
-        ),
-        (a_new_matrix, "`query_projection.weight` is (8, 8) now, not (24, 24)"),
-        (MultiHeadAttention(24, 3), "hand over the function itself"),
-        (with_a_bias, "head 3 still asks nothing"),
-        (assigned, "TypeError"),
-        (lambda module: torch.eye(8), "return the module that came in, changed"),
-        (lambda module: module.query_projection, "not a Linear"),
+        (rows(query=4.0), "the right words win, but get only"),
+        (rows(query=math.nan), "NaN"),
+        (rows(columns=slice(8, 16)), "the head compares places"),
+        (rows(columns=slice(16, 24)), "all keys get the same weight"),
+        (with_six_features, "“one two three four five six seven eight”: "),
+        (of_words_and_places, "not evenly on the same words"),
+        (lambda: torch.eye(8), "one tensor of shape (8, 8), where two are due"),
+        (lambda: [part.T for part in rows()()], "query_rows has shape (24, 8)"),
+        (lambda: rows()()[0], "one tensor of shape (8, 24), where two are due"),
     ],
 }

@@ -1,0 +1,170 @@
+"""Drawings of lesson 04: two looks of one word, the block of heads, split and join."""
+
+from collections.abc import Mapping, Sequence
+
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.colors import ListedColormap, to_rgb
+from torch import Tensor
+
+from helpers.plots import drawing, heatmap
+from helpers.plots.drawing import ROLES, Block
+from helpers.plots.style import COLOURS
+
+
+def draw_two_looks(words: Sequence[str], place: int) -> None:
+    """A word in the middle of a sentence looks at both neighbours, a head each."""
+    title = f"Two heads of “{words[place]}”: one looks left, the other right"
+    ax = drawing.canvas(6.4, 2.75, title=title)
+    row = drawing.tokens(ax, words, (0.5, 0.35), width=0.64, gap=0.13)
+    sides = ((1, -1, "left", "+1"), (2, 1, "right", "−1"))
+    answer = drawing.operation(
+        ax, (row[place].x, 2.05), "left − right", role="context", width=1.2
+    )
+    for head, step, side, sign in sides:
+        seen = row[place + step]
+        x = row[place].x + 1.55 * step
+        box = drawing.operation(
+            ax, (x, 1.25), f"head {head}: {side}", role="weights", width=1.25
+        )
+        look = {"colour": ROLES["weights"], "width": 2}
+        drawing.arrow(ax, seen.top, box.bottom, **look)
+        inner = box.right if step < 0 else box.left
+        drawing.arrow(ax, row[place].top, inner, colour=ROLES["query"])
+        end = answer.left if step < 0 else answer.right
+        beside = (-0.3 if step < 0 else 0.3, 0.1)
+        drawing.arrow(ax, box.top, end, text=f"times {sign}", offset=beside)
+
+
+def draw_block(length: int, d_model: int, n_heads: int) -> None:
+    """Multi-head attention with shapes: project, split, attend, join, project.
+
+    Three heads at most can be drawn.
+    """
+    d_head = d_model // n_heads
+    ax = drawing.canvas(6.4, 5.5, title="Multi-head attention, for one sentence")
+    x = drawing.operation(ax, (2.75, 4.95), "x", role="input", width=0.9)
+    _note(ax, 4.95, f"({length}, {d_model})", "length, d_model")
+    middles = [2.75 + 1.45 * (i - 1) for i in range(3)]
+    bars = {}
+    for role, middle in zip(("query", "key", "value"), middles, strict=True):
+        linear = drawing.operation(
+            ax, (middle, 4.2), f"$W^{role[0].upper()}$", role=role
+        )
+        drawing.arrow(ax, x.bottom, linear.top)
+        bars[role] = _draw_heads(ax, (middle, 3.45), n_heads, role, 1.2)
+        drawing.arrow(ax, linear.bottom, (middle, 3.6))
+    drawing.write(ax, (0.1, 4.2), "project", align="left")
+    _note(ax, 3.45, f"({n_heads}, {length}, {d_head})", "heads, length, d_head")
+    drawing.write(ax, (0.1, 3.45), "split", align="left", size=9)
+    joined = _draw_heads(ax, (2.75, 1.35), n_heads, "context", 3 * 1.2)
+    for i, middle in enumerate(middles[:n_heads]):
+        attends = drawing.operation(
+            ax, (middle, 2.35), f"attention {i + 1}", role="weights", width=1.15
+        )
+        for shift, role in zip((-0.25, 0, 0.25), bars, strict=True):
+            end = attends.x + shift, attends.top[1]
+            drawing.arrow(ax, bars[role][i].bottom, end, colour=ROLES[role], width=0.9)
+        drawing.arrow(ax, attends.bottom, joined[i].top)
+    _note(ax, 2.35, f"({n_heads}, {length}, {d_head})", "heads, length, d_head")
+    drawing.write(ax, (0.1, 2.35), "attend", align="left")
+    drawing.write(ax, (0.1, 1.35), "join", align="left")
+    _note(ax, 1.35, f"({length}, {d_model})", "length, d_model")
+    output = drawing.operation(ax, (2.75, 0.55), "$W^O$")
+    drawing.arrow(ax, (2.75, joined[0].bottom[1]), output.top)
+    drawing.write(ax, (0.1, 0.55), "project", align="left")
+    _note(ax, 0.55, f"({length}, {d_model})", "length, d_model")
+
+
+def _note(ax: Axes, y: float, shape: str, axes: str) -> None:
+    """A shape at the right margin and, below it, what its axes are."""
+    drawing.write(ax, (5.65, y + 0.1), shape, size=10)
+    drawing.write(ax, (5.65, y - 0.12), axes, size=8)
+
+
+def _draw_heads(
+    ax: Axes, middle: tuple[float, float], n_heads: int, role: str, width: float
+) -> list[Block]:
+    """A bar cut into a piece for each head."""
+    one = width / n_heads
+    blocks = []
+    for i in range(n_heads):
+        x = middle[0] - width / 2 + (i + 0.5) * one
+        name = f"{i + 1}" if one < 0.8 else f"head {i + 1}"
+        block = drawing.operation(
+            ax, (x, middle[1]), name, role=role, width=one * 0.92, height=0.3
+        )
+        blocks.append(block)
+    return blocks
+
+
+def paint_features(
+    rows: Mapping[str, Mapping[str, Tensor]], tokens: Sequence[str], *, title: str
+) -> None:
+    """Where features have gone: a colour for each token, dark for head 1, pale for 2.
+
+    rows {what was done: {panel: (length, features)}}; an entry is 2 · token + head.
+    """
+    tints = [
+        [1 - tint * (1 - channel) for channel in to_rgb(colour)]
+        for colour in COLOURS[: len(tokens)]
+        for tint in (0.7, 0.25)
+    ]
+    figure, axes = plt.subplots(
+        len(rows), 2, figsize=(6.4, 0.6 + 2.1 * len(rows)), squeeze=False
+    )
+    for line, (done, panels) in zip(axes, rows.items(), strict=True):
+        for ax in line[len(panels) :]:
+            ax.remove()
+        for ax, (name, painted) in zip(line, panels.items(), strict=False):
+            _paint(ax, painted, tokens, tints)
+            ax.set(title=f"{done}: {name}", xlabel=f"{painted.size(1)} features")
+    figure.suptitle(title, x=0.01, ha="left", fontsize=11)
+    plt.show()
+
+
+def _paint(
+    ax: Axes, painted: Tensor, tokens: Sequence[str], tints: Sequence[Sequence[float]]
+) -> None:
+    colours, last = ListedColormap(tints), len(tints) - 1
+    ax.imshow(painted.numpy(), cmap=colours, vmin=0, vmax=last, aspect="auto")
+    for row, labels in enumerate(painted.tolist()):
+        for column, label in enumerate(labels):
+            text = f"{tokens[label // 2]} {label % 2 + 1}"
+            size = 10 if painted.size(1) < 5 else 8
+            ax.text(column, row, text, ha="center", va="center", fontsize=size)
+    ax.set_yticks(range(len(tokens)), [f"row {i + 1}" for i in range(len(tokens))])
+    ax.set(xticks=[])
+
+
+def maps_beside_effects(
+    rows: Mapping[str, tuple[Tensor, Tensor]], words: Sequence[str], *, title: str
+) -> None:
+    """The maps of one or two heads, and what the module does: a row for each module.
+
+    rows {name: (maps (heads, length, length), effect (length, length))}.
+    """
+    figure, axes = plt.subplots(len(rows), 3, figsize=(6.5, 2.9 * len(rows)))
+    look = {"colour_bar": False, "rotation": 90}
+    for line, (name, (maps, effect)) in zip(axes, rows.items(), strict=True):
+        for head, ax in enumerate(line[:2]):
+            if head >= len(maps):
+                ax.axis("off")
+                continue
+            heading = f"{name}:\nmap of head {head + 1}"
+            heatmap(maps[head], words, words, title=heading, ax=ax, **look)
+            ax.set(xlabel="key", ylabel="" if head else "query")
+        heading = f"{name}:\neffect"
+        heatmap(effect, words, words, title=heading, ax=line[2], signed=True, **look)
+        line[2].set(xlabel="word at", ylabel="")
+    for ax in axes[:, 1:].flat:
+        ax.set_yticks([])
+    (empty,) = [ax for ax in axes.flat if not ax.axison]
+    for place, source, label in (
+        (0.25, axes[0, 0], "weight"),
+        (0.75, line[2], "effect"),
+    ):
+        bar = empty.inset_axes((place - 0.1, 0.05, 0.1, 0.9))
+        figure.colorbar(source.collections[0], cax=bar, label=label)
+    figure.suptitle(title, x=0.01, ha="left", fontsize=11)
+    plt.show()

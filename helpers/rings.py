@@ -1,0 +1,103 @@
+"""A task for several heads: tell the left neighbour from the right one (lesson 04).
+
+A sentence of eight words is bent into a ring: the last word is the left neighbour of
+the first. A word is a token of 24 features: which word, which place, and 8 empty ones.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from helpers.attention import MultiHeadAttention
+
+WORDS = ("the", "cat", "saw", "the", "dog", "and", "the", "bird")
+D_MODEL = 24
+WORD, PLACE, EMPTY = slice(0, 8), slice(8, 16), slice(16, 24)  # features of a token
+
+
+def as_ring(words: Tensor) -> Tensor:
+    """Words (batch, 8, 8) as tokens (batch, 8, 24), with their places."""
+    batch = len(words)
+    places, empty = torch.eye(8).expand(batch, 8, 8), torch.zeros(batch, 8, 8)
+    return torch.cat([words, places, empty], dim=2)
+
+
+def sentence(words: Sequence[str] = WORDS) -> Tensor:
+    """Eight words as a ring (1, 8, 24); each word is a one-hot vector."""
+    vocabulary = list(dict.fromkeys(words))  # each word once
+    ids = torch.tensor([vocabulary.index(word) for word in words])
+    return as_ring(F.one_hot(ids, 8)[None].float())
+
+
+def random_rings(count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Rings (count, 8, 24) of random words, and left minus right (count, 8, 8)."""
+    words = torch.randn(count, 8, 8, generator=generator)
+    return as_ring(words), words.roll(1, dims=1) - words.roll(-1, dims=1)
+
+
+@torch.no_grad()
+def left_and_right() -> MultiHeadAttention:
+    """Head 1 looks left, head 2 right, head 3 nowhere; EMPTY gets left minus right."""
+    module = MultiHeadAttention(D_MODEL, 3)
+    for parameter in module.parameters():
+        parameter.zero_()
+    for rows, step, sign in ((slice(0, 8), -1, 1), (slice(8, 16), 1, -1)):
+        neighbour = torch.eye(8).roll(-step, dims=1)
+        module.query_projection.weight[rows, PLACE] = 10 * 8**0.5 * neighbour
+        module.key_projection.weight[rows, PLACE] = torch.eye(8)
+        module.value_projection.weight[rows, WORD] = torch.eye(8)
+        module.output_projection.weight[EMPTY, rows] = sign * torch.eye(8)
+    return module
+
+
+def train_on_rings(
+    module: nn.Module, *, steps: int = 600, rate: float = 0.01, seed: int = 0
+) -> Tensor:
+    """Train a module to put left minus right into EMPTY; the loss (steps,)."""
+    generator = torch.Generator().manual_seed(seed)
+    optimizer = torch.optim.Adam(module.parameters(), lr=rate)
+    losses = []
+    for _ in range(steps):
+        rings, wanted = random_rings(64, generator)
+        loss = F.mse_loss(module(rings, rings, rings)[..., EMPTY], wanted)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return torch.tensor(losses)
+
+
+class DealtOut(MultiHeadAttention):
+    """Wrong on purpose: heads are split and joined without a transpose."""
+
+    def split_heads(self, x: Tensor) -> Tensor:
+        """The right shape; but a head's rows are pieces of other tokens."""
+        return x.reshape(len(x), self.n_heads, x.size(1), -1)
+
+    def attend(
+        self,
+        query: Tensor,
+        key_heads: Tensor,
+        value_heads: Tensor,
+        mask: Tensor | None = None,
+    ) -> Tensor:
+        """As the right one, but for the way back."""
+        query_heads = self.split_heads(self.query_projection(query))
+        context = F.scaled_dot_product_attention(
+            query_heads, key_heads, value_heads, mask
+        )
+        return self.output_projection(context.reshape(query.shape))
+
+
+def effect(module: nn.Module, ring: Tensor) -> Tensor:
+    """(8, 8): how much of the word at place j arrives in the answer at place i.
+
+    From the Jacobian at the ring (1, 8, 24), averaged over the features of a word.
+    """
+    blocks = torch.autograd.functional.jacobian(
+        lambda x: module(x, x, x)[0, :, EMPTY], ring
+    )  # (place, feature, 1, place, feature)
+    words = blocks[:, :, 0, :, WORD]
+    return words.diagonal(dim1=1, dim2=3).mean(dim=-1)

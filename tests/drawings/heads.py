@@ -1,0 +1,10 @@
+"""Examples of each drawing in helpers/plots/mechanisms/heads.py."""
+
+from helpers.plots.mechanisms import heads
+from helpers.rings import WORDS
+
+DRAWINGS = {
+    "two_looks": lambda: heads.draw_two_looks(WORDS, 4),
+    "block": lambda: heads.draw_block(8, 24, 3),
+    "block_of_two": lambda: heads.draw_block(10, 512, 2),
+}
