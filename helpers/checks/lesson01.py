@@ -86,9 +86,7 @@ def my_positional_encoding(length, d_model):
             "1 a step": {EXPONENT: "torch.arange(2, d_model + 2, 2) / d_model"},
             "the angle is multiplied by 10000^(2i / d_model): divide: each pair turns "
             "more slowly than the one before": {"position / 10000": "position * 10000"},
-            "the base is not 10000": [
-                {"10000": str(base)} for base in (1000, 100_000)
-            ],
+            "the base is not 10000": [{"10000": str(base)} for base in (1000, 100_000)],
             "the positions are counted from 1: the first row is of position 0": {
                 COUNT: "torch.arange(1, length + 1)[:, None]"
             },

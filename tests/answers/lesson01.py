@@ -154,7 +154,10 @@ WRONG = {
     "sinusoids": [
         (for_sixteen, "is a size written as a number?"),
         (off_from_the_tenth_on, "the result differs from the expected one"),
-        (lambda n, d: torch.zeros(n, d), "hold no cosine; and the even features hold no"),
+        (
+            lambda n, d: torch.zeros(n, d),
+            "hold no cosine; and the even features hold no",
+        ),
         (lambda n, d: torch.full((n, d), math.nan), "holds NaN or infinity"),
         (lambda n, d: positional_encoding(n + 1, d), "the shape is (13, 16) where"),
         (positional_encoding, "this is the course's own"),

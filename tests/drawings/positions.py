@@ -16,5 +16,7 @@ DRAWINGS = {
     ),
     "sum": lambda: positions.draw_sum(WORDS[1:4], MATRIX[:3], -MATRIX[1:]),
     "clocks": lambda: positions.draw_clocks(torch.arange(6)[:, None] * TURNS),
-    "step": lambda: positions.draw_step({"from 0 to 3": 0, "from 2 to 5": 1, "from 9 to 12": 4.5}, 1.5),
+    "step": lambda: positions.draw_step(
+        {"from 0 to 3": 0, "from 2 to 5": 1, "from 9 to 12": 4.5}, 1.5
+    ),
 }
