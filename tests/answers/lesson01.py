@@ -135,6 +135,18 @@ class ForSixtyFour(InTheForward):
         return self.words(ids) * 8 + positional_encoding(ids.shape[1], 64)
 
 
+class AlwaysATenth(InTheForward):
+    def __init__(self, vocab_size, d_model, max_length):
+        super().__init__(vocab_size, d_model, max_length)
+        nn.init.normal_(self.words.weight, std=0.13)
+
+
+class AsXavierHasIt(InTheForward):
+    def __init__(self, vocab_size, d_model, max_length):
+        super().__init__(vocab_size, d_model, max_length)
+        nn.init.xavier_normal_(self.words.weight)
+
+
 class Dropping(InTheForward):
     def forward(self, ids):
         return nn.functional.dropout(super().forward(ids), 0.1)
@@ -175,5 +187,7 @@ WRONG = {
         (Nameless, "`self.words` is to be an `nn.Embedding`"),
         (ForSixtyFour, "your code stopped with RuntimeError"),
         (Dropping, "something random"),
+        (AlwaysATenth, "the words start at another size than 1/√d_model"),
+        (AsXavierHasIt, "the words start at another size than 1/√d_model"),
     ],
 }
