@@ -1,4 +1,4 @@
-"""Two questions about the order of words, and a tiny reader that learns them (01).
+"""Two questions about the order of words, and a tiny reader of them (lesson 01).
 
 The reader looks at each token by itself and answers from the mean over all tokens, so
 all that it can know of the order is what the positions tell it.
