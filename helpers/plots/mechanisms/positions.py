@@ -1,0 +1,114 @@
+"""Drawings of lesson 01: rows that are looked up, added positions, clock hands."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.patches import Arc, Circle
+from torch import Tensor
+
+from helpers.plots import drawing
+from helpers.plots.drawing import INK, PAPER, ROLES
+
+RADIUS = 0.27
+
+
+def draw_embedding(
+    words: Sequence[str], tokens: Tensor, matrix: Tensor, names: Sequence[str]
+) -> None:
+    """A sentence, its token ids, the matrix, and the rows that are copied from it.
+
+    tokens (length,), matrix (vocab_size, d_model); `names` are the vocabulary's words.
+    """
+    ax = drawing.canvas(6.4, 3.1, title="An embedding copies a row for each token id")
+    places = [2.25 - 0.42 * i for i in range(len(words))]
+    labels = [f"{name}  {i}" for i, name in enumerate(names)]
+    look = {"cell": 0.42, "columns": "d_model"}
+    table = drawing.tensor(
+        ax, (3.45, 1.41), matrix, "value", name="matrix", rows=labels, **look
+    )
+    rows = drawing.tensor(ax, (5.5, 1.41), matrix[tokens], "value", name="rows", **look)
+    drawing.write(ax, (0.6, 2.68), "tokens", size=10)
+    drawing.write(ax, (1.45, 2.68), "ids", size=10)
+    for place, word, token in zip(places, words, tokens.tolist(), strict=True):
+        (pill,) = drawing.tokens(ax, [word], (0.6, place), height=0.28)
+        number = drawing.tensor(ax, (1.45, place), [[str(token)]], "input", cell=0.3)
+        drawing.arrow(ax, pill.right, number.left)
+        height = table.top[1] - (token + 0.5) * 0.42
+        start, end = (table.right[0], height), (rows.left[0], place)
+        drawing.arrow(ax, start, end, colour=ROLES["value"], width=1)
+
+
+def draw_sum(words: Sequence[str], vectors: Tensor, places: Tensor) -> None:
+    """Vectors of words plus vectors of positions, as the model's input.
+
+    vectors and places (length, d_model), at most three rows of four.
+    """
+    ax = drawing.canvas(6.4, 2.0, title="Word vector + position vector = input")
+    numbers = [str(i) for i in range(len(words))]
+    look = {"columns": "d_model", "cell": 0.4}
+    draw = drawing.tensor
+    draw(ax, (1.55, 0.85), vectors, "value", name="what", rows=words, **look)
+    drawing.write(ax, (2.55, 0.85), "+", size=14)
+    draw(ax, (3.65, 0.85), places, "key", name="where", rows=numbers, **look)
+    drawing.write(ax, (4.67, 0.85), "=", size=14)
+    draw(ax, (5.5, 0.85), vectors + places, "input", name="input", **look)
+
+
+def draw_clocks(angles: Tensor) -> None:
+    """A dial for each pair (row) and position (column), its hand at the pair's angle.
+
+    angles (length, pairs) in radians, clockwise from the top, as on a clock.
+    """
+    length, pairs = angles.shape
+    title = "Each pair of features is a clock hand; each hand is slower than the last"
+    ax = drawing.canvas(6.4, 0.75 + 0.72 * pairs, title=title)
+    for pair in range(pairs):
+        y = 0.72 * (pairs - pair) - 0.18
+        speed = angles[1, pair].item()
+        text = f"pair {pair}: {speed:.3g} a step"
+        drawing.write(ax, (0.1, y), text, size=9, align="left")
+        for position in range(length):
+            place = 2.25 + 0.74 * position, y
+            _dial(ax, place, angles[position, pair].item())
+    for position in range(length):
+        drawing.write(ax, (2.25 + 0.74 * position, 0.09), str(position), size=9)
+    drawing.write(ax, (0.1, 0.09), "position", size=9, align="left")
+
+
+def draw_step(starts: Mapping[str, float], step: float) -> None:
+    """The same hand at several positions, before and after a step of the same length.
+
+    starts {name: the hand's angle at the start}; step what it turns by, in radians.
+    """
+    title = "The same step turns a hand by the same angle, wherever it starts"
+    ax = drawing.canvas(6.4, 1.85, title=title)
+    for i, (name, start) in enumerate(starts.items()):
+        x = 1.1 + 2.1 * i
+        _dial(ax, (x, 0.9), start, radius=0.5, colour=ROLES["input"])
+        _dial(ax, (x, 0.9), start + step, radius=0.5, face=False)
+        first, last = (90 - math.degrees(angle) for angle in (start + step, start))
+        look = {"theta1": first, "theta2": last, "color": ROLES["key"], "lw": 2}
+        ax.add_patch(Arc((x, 0.9), 0.46, 0.46, zorder=3, **look))
+        drawing.write(ax, (x, 0.18), name, size=9)
+
+
+def _dial(
+    ax: Axes,
+    middle: tuple[float, float],
+    angle: float,
+    *,
+    radius: float = RADIUS,
+    colour: str = "",
+    face: bool = True,
+) -> None:
+    """A round dial with one hand; an angle of 0 is at the top, clockwise from there."""
+    if face:
+        ax.add_patch(Circle(middle, radius, fc=PAPER, ec=INK, lw=0.8, zorder=2))
+    tip = (
+        middle[0] + 0.88 * radius * math.sin(angle),
+        middle[1] + 0.88 * radius * math.cos(angle),
+    )
+    line = {"color": colour or ROLES["key"], "lw": 2.4, "solid_capstyle": "round"}
+    ax.plot(*zip(middle, tip, strict=True), zorder=3, **line)
+    ax.add_patch(Circle(middle, 0.03, fc=INK, ec=INK, zorder=4))

@@ -1,0 +1,78 @@
+"""Does the toy translator of lesson 10 need the factor √d_model of its embeddings?
+
+The toy recipe in four ways that differ in nothing but the embeddings: the size at which
+the features of a word start, and whether a factor of √d_model multiplies the numbers
+that training changes. All runs have the recipe's own learning rate, and three epochs
+of its seven.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+import torch
+from torch import nn
+
+from helpers.corpus import toy_corpus
+from helpers.evaluation import exact_match
+from helpers.training import Trainer
+from helpers.transformer import Transformer
+from helpers.translator.recipes import RECIPES, build, load_text, with_seed
+
+SEEDS, EPOCHS = range(3), 3
+WAYS = {  # the size of a word's features at the start, as a power of √64; the factor
+    "with the factor": (0, True),
+    "without the factor": (-1, False),
+    "started at size 1, no factor": (0, False),
+    "started at size 8, factor": (1, True),
+}
+
+
+def rows(*, tiny: bool = False) -> Iterator[dict]:
+    """A row for each way and seed; `tiny` trains one of each on a few sentences."""
+    for seed in SEEDS[:1] if tiny else SEEDS:
+        for way in [*WAYS][:1] if tiny else WAYS:
+            yield {"way": way, "seed": seed, **train(way, seed, tiny=tiny)}
+
+
+def change(model: Transformer, way: str) -> None:
+    """Give both embeddings of a new model the start and the factor of a way."""
+    power, factor = WAYS[way]
+    for embedding in (model.source_embedding, model.target_embedding):
+        root = math.sqrt(embedding.embedding_dim)
+        # The course's own start has size 1 after its factor.
+        embedding.weight.data *= root**power * (1 if factor else root)
+        if not factor:
+            embedding.register_forward_hook(divided)
+
+
+def divided(embedding: nn.Embedding, _: tuple, output: torch.Tensor) -> torch.Tensor:
+    """What an embedding gives without its factor."""
+    return output / math.sqrt(embedding.embedding_dim)
+
+
+def train(way: str, seed: int, *, tiny: bool) -> dict:
+    """Train a translator in one way: how well it does, and how its words have grown.
+
+    `right` is the share of new sentences (`test`) that are translated word for word,
+    `loss` that of the validation sentences in nats a token; `grown` says how many times
+    larger the root mean square of the source embedding has become.
+    """
+    recipe, text = with_seed(RECIPES["toy"], seed), load_text("toy")
+    training = replace(recipe.training, epochs=1 if tiny else EPOCHS)
+    few = 4 if tiny else None
+    translator = build(recipe, text)
+    change(translator.model, way)
+    weight = translator.model.source_embedding.weight
+    before = weight.square().mean().sqrt().item()
+    pairs = translator.encode_pairs(text.train[:few])
+    checked = translator.encode_pairs(text.validation[:few])
+    trainer = Trainer(translator.model, pairs, checked, training)
+    trainer.fit()
+    chosen = toy_corpus().test[:few]
+    outputs = translator.translate([pair.source for pair in chosen])
+    return {
+        "right": round(exact_match(outputs, [pair.target for pair in chosen]), 4),
+        "loss": round(trainer.reports[-1].validation_loss, 4),
+        "grown": round(weight.square().mean().sqrt().item() / before, 2),
+    }

@@ -1,0 +1,22 @@
+"""Examples of each drawing in helpers/plots/mechanisms/positions.py."""
+
+import torch
+
+from helpers.plots.mechanisms import positions
+
+WORDS = ["the", "dog", "bites", "the", "man"]
+TOKENS = torch.tensor([0, 1, 2, 0, 3])
+MATRIX = torch.tensor(
+    [[1.5, -0.3, -2.2], [0.6, -1, -1.4], [0.4, 1, -0.7], [-0.4, 0, 1]]
+)
+TURNS = torch.tensor([1, 0.1, 0.01, 0.001])
+DRAWINGS = {
+    "embedding": lambda: positions.draw_embedding(
+        WORDS, TOKENS, MATRIX, ["the", "dog", "bites", "man"]
+    ),
+    "sum": lambda: positions.draw_sum(WORDS[1:4], MATRIX[:3], -MATRIX[1:]),
+    "clocks": lambda: positions.draw_clocks(torch.arange(6)[:, None] * TURNS),
+    "step": lambda: positions.draw_step(
+        {"from 0 to 3": 0, "from 2 to 5": 1, "from 9 to 12": 4.5}, 1.5
+    ),
+}
