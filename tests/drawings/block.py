@@ -4,7 +4,9 @@ from helpers.plots.mechanisms import block
 
 ROWS = ["the", "cat", "sleeps", "<pad>", "a", "bird", "sings", "loudly"]
 DRAWINGS = {
-    "feed_forward": lambda: block.draw_feed_forward(["the", "cat", "sleeps"], 512, 2048),
+    "feed_forward": lambda: block.draw_feed_forward(
+        ["the", "cat", "sleeps"], 512, 2048
+    ),
     "norm_axes": lambda: block.draw_norm_axes(
         ROWS,
         {

@@ -1,15 +1,17 @@
 """Drawings of lesson 05: the feed-forward network, the norm's axes, the stream."""
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 
 import matplotlib.pyplot as plt
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from helpers.plots import drawing
 from helpers.plots.drawing import ROLES, Block
-from helpers.plots.style import COLOURS
+from helpers.plots.style import COLOURS, MARKERS, STYLES
 
 # A sublayer, or the norm, in all drawings of the lesson.
 ATTENTION, FEED_FORWARD, NORM, STREAM = "weights", "value", "key", "query"
@@ -98,7 +100,10 @@ def draw_wirings() -> None:
         drawing.write(ax, (x, 4.5), name, size=11)
         drawing.write(ax, (x, 0.2), "x", size=11)
         y = 0.34
-        for sublayer, role in (("attention", ATTENTION), ("feed-forward", FEED_FORWARD)):
+        for sublayer, role in (
+            ("attention", ATTENTION),
+            ("feed-forward", FEED_FORWARD),
+        ):
             y = _draw_half(ax, x, y, sublayer, role, first)
         _flow(ax, (x, y), (x, 4.32))
 
@@ -118,7 +123,7 @@ def _draw_half(
     plus = _plus(ax, (x, steps[2] if first else steps[1]))
     order = [norm, box, plus] if first else [box, plus, norm]
     drawing.arrow(ax, (x, y), order[0].bottom)
-    for one, other in zip(order, order[1:], strict=False):
+    for one, other in pairwise(order):
         drawing.arrow(ax, one.top, other.bottom)
     side, colour = x - 0.85, ROLES[STREAM]
     ax.plot([x, side, side], [y + 0.18, y + 0.18, plus.y], color=colour, lw=2.5)
@@ -139,25 +144,56 @@ def _plus(ax: Axes, middle: tuple[float, float]) -> Block:
     return Block(*middle, 0.22, 0.22)
 
 
-def wiring_lines(panels: Mapping[str, Mapping[str, Sequence]], ylabels) -> Figure:
-    """A panel below another, in each a line a seed by layer, in the wirings' looks.
+def wiring_lines(
+    panels: Mapping[str, Mapping[str, Sequence[Sequence[float]]]],
+    ylabels: Sequence[str],
+) -> Figure:
+    """A panel above another; in each, a line for each seed of each wiring, by block.
 
-    panels {title: {wiring: [line of each seed]}}; a line ends at the last block.
+    panels {title: {wiring: [values of a seed]}}: the last value is that of the last
+    block, so a line with a value more begins at block 0, the input.
     """
-    figure, axes = plt.subplots(len(panels), figsize=(6.4, 3.1 * len(panels)))
+    figure, axes = plt.subplots(len(panels), figsize=(6.2, 3.3 * len(panels)))
     for ax, (title, lines), ylabel in zip(axes, panels.items(), ylabels, strict=True):
+        last = min(len(seeds[0]) for seeds in lines.values()) // 2 * 2
         for wiring, seeds in lines.items():
             colour, style, _ = LOOKS[wiring]
+            look = {"color": colour, "linestyle": style, "lw": 1.8}
             for line in seeds:
-                last = 24
-                ax.semilogy(
-                    range(last + 1 - len(line), last + 1),
-                    line,
-                    ls=style,
-                    color=colour,
-                    lw=1.8,
-                )
-            ax.plot([], [], ls=style, color=colour, lw=2, label=wiring)
+                ax.semilogy(range(last + 1 - len(line), last + 1), line, **look)
+            ax.plot([], [], label=wiring, **look)
         ax.set(xlabel="block", ylabel=ylabel, title=title)
-    figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    look = {"loc": "outside lower center", "ncols": 3, "handlelength": 3.5}
+    figure.legend(*ax.get_legend_handles_labels(), **look)
     return figure
+
+
+def steps_to_learn(
+    table: pd.DataFrame, *, x: str, hue: str, title: str, limit: int, ax: Axes
+) -> Axes:
+    """Steps to learn by x, a mark for each run and a line through the medians.
+
+    A run that has not learnt has no `steps` and stands above the limit, as "never".
+    Values of hue that are wirings have their own looks.
+    """
+    never, places = 1.35 * limit, sorted(table[x].unique())
+    spare = zip(COLOURS[2:], STYLES[1:], MARKERS[1:], strict=False)
+    for i, (name, runs) in enumerate(table.groupby(hue, sort=False)):
+        colour, style, marker = LOOKS.get(name) or next(spare)
+        shift = 0.07 * (i - (table[hue].nunique() - 1) / 2)
+        steps = runs["steps"].fillna(never)
+        where = runs[x].map(places.index) + shift
+        look = {"color": colour, "markersize": 6, "alpha": 0.75}
+        ax.plot(where, steps, marker, ls="", **look)
+        middle = steps.groupby(runs[x]).median()
+        xs = [places.index(place) + shift for place in middle.index]
+        ax.plot(xs, middle, color=colour, ls=style, lw=1.8)
+        ax.plot([], [], color=colour, ls=style, lw=1.8, marker=marker, label=name)
+    ax.axhline(1.15 * limit, color="grey", lw=0.8)
+    ax.set(yscale="log", ylabel="steps to learn", xlabel=x, title=title)
+    ax.set_xticks(range(len(places)), [f"{place:g}" for place in places])
+    ticks = [100, 200, 500, limit, never]
+    ax.set_yticks(ticks, [*map(str, ticks[:-1]), "never"])
+    ax.set_ylim(ticks[0] * 0.75, never * 1.2)
+    ax.minorticks_off()
+    return ax
