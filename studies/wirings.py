@@ -1,6 +1,6 @@
 """Which wiring learns at which depth?
 
-Stacks of 2, 6 and 24 blocks in five wirings learn to reverse a sequence, at two
+Stacks of 2, 6 and 12 blocks in five wirings learn to reverse a sequence, at two
 learning rates with a warm-up of 100 steps.
 """
 
@@ -12,8 +12,8 @@ import torch
 
 from helpers.wiring import WIRINGS, Reverser, learnt, train_reverser
 
-DEPTHS = (2, 6, 24)
-RATES = (0.0005, 0.002)
+DEPTHS = (2, 6, 12)
+RATES = (0.001, 0.003)
 SEEDS = range(3)
 STEPS = 1000
 
