@@ -11,7 +11,7 @@ from matplotlib.patches import Rectangle
 
 from helpers.plots import drawing
 from helpers.plots.drawing import ROLES, Block
-from helpers.plots.style import COLOURS, MARKERS, STYLES
+from helpers.plots.style import COLOURS
 
 # A sublayer, or the norm, in all drawings of the lesson.
 ATTENTION, FEED_FORWARD, NORM, STREAM = "weights", "value", "key", "query"
@@ -23,6 +23,9 @@ LOOKS = {
     "norm last": (COLOURS[1], "--", "s"),
     "norm first": (COLOURS[0], "-", "o"),
 }
+
+# The looks of three values that have an order, such as warm-ups.
+SHADES = [("#B79FDB", ":", "^"), ("#7E4FB5", "--", "s"), ("#35006B", "-", "o")]
 
 
 def draw_feed_forward(words: Sequence[str], d_model: int, d_ff: int) -> None:
@@ -177,7 +180,7 @@ def steps_to_learn(
     Values of hue that are wirings have their own looks.
     """
     never, places = 1.35 * limit, sorted(table[x].unique())
-    spare = zip(COLOURS[2:], STYLES[1:], MARKERS[1:], strict=False)
+    spare = iter(SHADES)
     for i, (name, runs) in enumerate(table.groupby(hue, sort=False)):
         colour, style, marker = LOOKS.get(name) or next(spare)
         shift = 0.07 * (i - (table[hue].nunique() - 1) / 2)
