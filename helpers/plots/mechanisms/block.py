@@ -1,0 +1,202 @@
+"""Drawings of lesson 05: the feed-forward network, the norm's axes, the stream."""
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+
+import matplotlib.pyplot as plt
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from helpers.plots import drawing
+from helpers.plots.drawing import ROLES, Block
+from helpers.plots.style import COLOURS
+
+# A sublayer, or the norm, in all drawings of the lesson.
+ATTENTION, FEED_FORWARD, NORM, STREAM = "weights", "value", "key", "query"
+# Colour, line style and marker of each wiring, in all figures of the lesson.
+LOOKS = {
+    "bare": ("#8A8A8A", ":", "x"),
+    "norm only": (COLOURS[5], "-.", "^"),
+    "residual only": (COLOURS[2], (0, (7, 2)), "D"),
+    "norm last": (COLOURS[1], "--", "s"),
+    "norm first": (COLOURS[0], "-", "o"),
+}
+
+# The looks of three values that have an order, such as warm-ups.
+SHADES = [("#B79FDB", ":", "^"), ("#7E4FB5", "--", "s"), ("#35006B", "-", "o")]
+
+
+def draw_feed_forward(words: Sequence[str], d_model: int, d_ff: int) -> None:
+    """The same small network at every position, with the sizes on its arrows."""
+    title = "Feed-forward: one network, applied to each position alone"
+    ax = drawing.canvas(5.6, 3.5, title=title)
+    for i, word in enumerate(words):
+        x = 1.35 + 1.45 * i
+        (token,) = drawing.tokens(ax, [word], (x, 0.35), width=0.9)
+        look = {"role": FEED_FORWARD, "width": 1.15}
+        wide = drawing.operation(ax, (x, 1.05), "expand", **look)
+        relu = drawing.operation(ax, (x, 1.8), "ReLU", width=1.15)
+        narrow = drawing.operation(ax, (x, 2.55), "contract", **look)
+        for one, other in ((token, wide), (wide, relu), (relu, narrow)):
+            drawing.arrow(ax, one.top, other.bottom)
+        drawing.arrow(ax, narrow.top, (x, 3.15))
+    for y, size in ((0.69, d_model), (1.43, d_ff), (2.18, d_ff), (2.93, d_model)):
+        drawing.write(ax, (0.4, y), str(size), size=10)
+    drawing.write(ax, (0.4, 0.35), "features:", size=9)
+
+
+def draw_norm_axes(rows: Sequence[str], sharing: Mapping[str, Callable]) -> None:
+    """Batches as grids, word by feature: which numbers share one mean with the dot's.
+
+    `rows` are the words of two sentences of the same length, four features each;
+    `sharing` maps a norm's name to (row, feature) -> whether that number counts.
+    """
+    ax = drawing.canvas(5.6, 3.1, title="Which numbers share their mean with the dot?")
+    cell, half = 0.22, len(rows) // 2
+    for column, (name, counts) in enumerate(sharing.items()):
+        left = 0.95 + 1.6 * column
+        drawing.write(ax, (left + 2 * cell, 2.65), name, size=9.5)
+        for i, word in enumerate(rows):
+            top = 2.4 - cell * i - (0.12 if i >= half else 0)
+            if not column:
+                drawing.write(ax, (left - 0.08, top - cell / 2), word, align="right")
+            for j in range(4):
+                corner = left + j * cell, top - cell
+                colour = drawing.tint(NORM, 0.8) if counts(i, j) else drawing.PAPER
+                look = {"facecolor": colour, "edgecolor": drawing.INK, "lw": 0.8}
+                ax.add_patch(Rectangle(corner, cell, cell, zorder=2, **look))
+                if (i, j) == (1, 2):
+                    middle = corner[0] + cell / 2, corner[1] + cell / 2
+                    ax.plot(*middle, "o", color=drawing.INK, ms=5, zorder=5)
+        drawing.write(ax, (left + 2 * cell, 0.3), "4 features", size=8)
+
+
+def draw_stream(names: Sequence[str]) -> None:
+    """The residual stream: sublayers read a copy of it and add what they compute."""
+    title = "The residual stream: each sublayer reads it and adds to it"
+    ax = drawing.canvas(5.6, 2.5, title=title)
+    y, place = 0.7, 0.35
+    drawing.write(ax, (place, y), "$x_0$", size=11)
+    for i, name in enumerate(names):
+        x = 1.05 + 1.2 * i
+        role = ATTENTION if "attention" in name else FEED_FORWARD
+        box = drawing.operation(ax, (x, 1.75), name, role=role, width=1.1, height=0.5)
+        plus = _plus(ax, (x + 0.4, y))
+        _flow(ax, (place + 0.15, y), plus.left)
+        drawing.arrow(ax, (x - 0.3, y), (x - 0.3, box.bottom[1]))
+        drawing.arrow(ax, (x + 0.4, box.bottom[1]), plus.top)
+        drawing.write(ax, (x - 0.33, 1.12), "reads", size=8, align="right")
+        drawing.write(ax, (x + 0.37, 1.2), "adds", size=8, align="right")
+        place = plus.right[0] - 0.15
+    _flow(ax, (place + 0.15, y), (5.45, y))
+    sums = " + ".join(["$x_0$", *(f"$f_{i + 1}$" for i in range(len(names)))])
+    drawing.write(ax, (2.8, 0.22), f"at the end of the stream: {sums}", size=9.5)
+
+
+def draw_wirings() -> None:
+    """A block wired norm last and one wired norm first, side by side."""
+    title = "One block: norm last (2017) and norm first"
+    ax = drawing.canvas(5.6, 5.0, title=title)
+    for x, name, first in ((1.5, "norm last", False), (4.2, "norm first", True)):
+        drawing.write(ax, (x, 4.5), name, size=11)
+        drawing.write(ax, (x, 0.2), "x", size=11)
+        y = 0.34
+        for sublayer, role in (
+            ("attention", ATTENTION),
+            ("feed-forward", FEED_FORWARD),
+        ):
+            y = _draw_half(ax, x, y, sublayer, role, first)
+        _flow(ax, (x, y), (x, 4.32))
+
+
+def _draw_half(
+    ax: Axes, x: float, y: float, sublayer: str, role: str, first: bool
+) -> float:
+    """A sublayer with its norm and its way around; where it ends."""
+    look = {"width": 1.1, "height": 0.36}
+    steps = [y + 0.55, y + 1.1, y + 1.6]
+    norm = drawing.operation(
+        ax, (x, steps[0] if first else steps[2]), "norm", role=NORM, **look
+    )
+    box = drawing.operation(
+        ax, (x, steps[1] if first else steps[0]), sublayer, role=role, **look
+    )
+    plus = _plus(ax, (x, steps[2] if first else steps[1]))
+    order = [norm, box, plus] if first else [box, plus, norm]
+    drawing.arrow(ax, (x, y), order[0].bottom)
+    for one, other in pairwise(order):
+        drawing.arrow(ax, one.top, other.bottom)
+    side, colour = x - 0.85, ROLES[STREAM]
+    ax.plot([x, side, side], [y + 0.18, y + 0.18, plus.y], color=colour, lw=2.5)
+    drawing.arrow(ax, (side, plus.y), plus.left, width=2.5, colour=colour)
+    return order[-1].top[1]
+
+
+def _flow(ax: Axes, start: tuple[float, float], end: tuple[float, float]) -> None:
+    """A piece of the stream."""
+    drawing.arrow(ax, start, end, width=2.5, colour=ROLES[STREAM])
+
+
+def _plus(ax: Axes, middle: tuple[float, float]) -> Block:
+    """A sum: a circle with a plus in it."""
+    look = {"markerfacecolor": "white", "markeredgecolor": drawing.INK, "zorder": 3}
+    ax.plot(*middle, "o", ms=15, **look)
+    drawing.write(ax, middle, "+", size=12)
+    return Block(*middle, 0.22, 0.22)
+
+
+def wiring_lines(
+    panels: Mapping[str, Mapping[str, Sequence[Sequence[float]]]],
+    ylabels: Sequence[str],
+) -> Figure:
+    """A panel above another; in each, a line for each seed of each wiring, by block.
+
+    panels {title: {wiring: [values of a seed]}}: the last value is that of the last
+    block, so a line with a value more begins at block 0, the input.
+    """
+    figure, axes = plt.subplots(len(panels), figsize=(6.2, 3.3 * len(panels)))
+    for ax, (title, lines), ylabel in zip(axes, panels.items(), ylabels, strict=True):
+        last = min(len(seeds[0]) for seeds in lines.values()) // 2 * 2
+        for wiring, seeds in lines.items():
+            colour, style, _ = LOOKS[wiring]
+            look = {"color": colour, "linestyle": style, "lw": 1.8}
+            for line in seeds:
+                ax.semilogy(range(last + 1 - len(line), last + 1), line, **look)
+            ax.plot([], [], label=wiring, **look)
+        ax.set(xlabel="block", ylabel=ylabel, title=title)
+    look = {"loc": "outside lower center", "ncols": 3, "handlelength": 3.5}
+    figure.legend(*ax.get_legend_handles_labels(), **look)
+    return figure
+
+
+def steps_to_learn(
+    table: pd.DataFrame, *, x: str, hue: str, title: str, limit: int, ax: Axes
+) -> Axes:
+    """Steps to learn by x, a mark for each run and a line through the medians.
+
+    A run that has not learnt has no `steps` and stands above the limit, as "never".
+    Values of hue that are wirings have their own looks.
+    """
+    never, places = 1.35 * limit, sorted(table[x].unique())
+    spare = iter(SHADES)
+    for i, (name, runs) in enumerate(table.groupby(hue, sort=False)):
+        colour, style, marker = LOOKS.get(name) or next(spare)
+        shift = 0.07 * (i - (table[hue].nunique() - 1) / 2)
+        steps = runs["steps"].fillna(never)
+        where = runs[x].map(places.index) + shift
+        look = {"color": colour, "markersize": 6, "alpha": 0.75}
+        ax.plot(where, steps, marker, ls="", **look)
+        middle = steps.groupby(runs[x]).median()
+        xs = [places.index(place) + shift for place in middle.index]
+        ax.plot(xs, middle, color=colour, ls=style, lw=1.8)
+        ax.plot([], [], color=colour, ls=style, lw=1.8, marker=marker, label=name)
+    ax.axhline(1.15 * limit, color="grey", lw=0.8)
+    ax.set(yscale="log", ylabel="steps to learn", xlabel=x, title=title)
+    ax.set_xticks(range(len(places)), [f"{place:g}" for place in places])
+    ticks = [100, 200, 500, limit, never]
+    ax.set_yticks(ticks, [*map(str, ticks[:-1]), "never"])
+    ax.set_ylim(ticks[0] * 0.75, never * 1.2)
+    ax.minorticks_off()
+    return ax
