@@ -49,7 +49,6 @@ NOT_SHOWN = {
     "rings.as_ring": "prepares the data of lesson 04's task",
     "rings.sentence": "prepares the data of lesson 04's task",
     "rings.random_rings": "prepares the data of lesson 04's task",
-    "rings.DealtOut": "lesson 04's BothWrong, on the course's class",
     "rings.effect": "a Jacobian, averaged for a picture",
     "probes.best_time": "a stopwatch",
     "probes.exponent": "a straight line through logarithms",
