@@ -299,13 +299,19 @@ class MyMultiHeadAttention(nn.Module):
                 CALL: f"({RAW}.{HIDE.format('-1e9')}.softmax(-1) @ v, None)"
             },
             "one mask for all sentences, (1, 1, query_length, key_length), does not "
-            "broadcast": {
-                CALL: "attention(q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1), "
-                "None if mask is None else mask.repeat_interleave(self.n_heads, 0)"
-                "[:, 0])",
-                BACK: "context.unflatten(0, (len(query), -1)).transpose(1, 2)"
-                ".flatten(2)",
-            },
+            "broadcast": [
+                {
+                    CALL: f"{call}(q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1), "
+                    "None if mask is None else mask.repeat_interleave(self.n_heads, 0)"
+                    f"[:, 0]){end}",
+                    BACK: "context.unflatten(0, (len(query), -1)).transpose(1, 2)"
+                    ".flatten(2)",
+                }
+                for call, end in (
+                    ("attention", ""),
+                    ("(F.scaled_dot_product_attention", ", None)"),
+                )
+            ],
             "the mask is not used: pass it on to `attention`": {
                 CALL: "attention(q, k, v)"
             },
