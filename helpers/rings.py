@@ -69,28 +69,6 @@ def train_on_rings(
     return torch.tensor(losses)
 
 
-class DealtOut(MultiHeadAttention):
-    """Wrong on purpose: heads are split and joined without a transpose."""
-
-    def split_heads(self, x: Tensor) -> Tensor:
-        """The right shape; but a head's rows are pieces of other tokens."""
-        return x.reshape(len(x), self.n_heads, x.size(1), -1)
-
-    def attend(
-        self,
-        query: Tensor,
-        key_heads: Tensor,
-        value_heads: Tensor,
-        mask: Tensor | None = None,
-    ) -> Tensor:
-        """As the right one, but for the way back."""
-        query_heads = self.split_heads(self.query_projection(query))
-        context = F.scaled_dot_product_attention(
-            query_heads, key_heads, value_heads, mask
-        )
-        return self.output_projection(context.reshape(query.shape))
-
-
 def effect(module: nn.Module, ring: Tensor) -> Tensor:
     """(8, 8): how much of the word at place j arrives in the answer at place i.
 

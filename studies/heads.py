@@ -1,8 +1,9 @@
 """How many heads does lesson 04's task need, how wide, and what do their maps show?
 
 Every run trains attention on helpers.rings from new weights. Runs differ in the number
-of heads at equal cost; in the rate and the length of the training; in the mistake of
-lesson 04 that no causality test finds; and in how wide 24 heads are.
+of heads at equal cost; in the rate and the length of the training; in the mistakes of
+lesson 04; and in how wide 24 heads are. (Lesson 04's fifth mistake, KeysFromTheQuery,
+is none where the keys are made of the same tokens as the queries, as here.)
 """
 
 from collections.abc import Iterator
@@ -11,11 +12,12 @@ import torch
 from torch import Tensor, nn
 
 from helpers.attention import attention
-from helpers.rings import D_MODEL, DealtOut, sentence, train_on_rings
+from helpers.rings import D_MODEL, sentence, train_on_rings
 
 HEADS = (1, 2, 3, 4, 6, 8, 12, 24)
 SEEDS = range(5)
 STEPS = 600
+MISTAKES = ("WrongSplit", "WrongJoin", "BothWrong", "HeadsTakeTurns")
 
 
 def rows(*, tiny: bool = False) -> Iterator[dict]:
@@ -35,7 +37,8 @@ def runs() -> Iterator[dict]:
             for rate in (0.003, 0.03):
                 yield sized("heads", heads, seed) | plain | {"rate": rate}
         for heads in (2, 4, 8):
-            yield sized("dealt out", heads, seed) | plain
+            for mistake in MISTAKES:
+                yield sized(mistake, heads, seed) | plain
         for d_query, d_value in ((2, 1), (8, 1), (1, 2), (1, 8), (8, 8)):
             yield sized("other widths", 24, seed, d_query, d_value) | plain
         for heads in (1, 2, 24):
@@ -50,11 +53,14 @@ def sized(way: str, heads: int, seed: int, d_query: int = 0, d_value: int = 0) -
 
 
 class AnyWidth(nn.Module):
-    """Multi-head attention whose heads may have queries and values of any width."""
+    """Multi-head attention whose heads have queries and values of any width.
 
-    def __init__(self, heads: int, d_query: int, d_value: int):
+    `way` may name one of the mistakes.
+    """
+
+    def __init__(self, way: str, heads: int, d_query: int, d_value: int):
         super().__init__()
-        self.n_heads = heads
+        self.way, self.n_heads = way, heads
         self.query_projection = nn.Linear(D_MODEL, heads * d_query)
         self.key_projection = nn.Linear(D_MODEL, heads * d_query)
         self.value_projection = nn.Linear(D_MODEL, heads * d_value)
@@ -63,7 +69,7 @@ class AnyWidth(nn.Module):
     def weights(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Context and weights of all heads."""
         query, key, value = (
-            projection(x).unflatten(2, (self.n_heads, -1)).transpose(1, 2)
+            self.split(projection(x))
             for projection in (
                 self.query_projection,
                 self.key_projection,
@@ -75,7 +81,21 @@ class AnyWidth(nn.Module):
     def forward(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         """Self-attention: key and value are the query."""
         context, _ = self.weights(query)
-        return self.output_projection(context.transpose(1, 2).flatten(2))
+        return self.output_projection(self.join(context))
+
+    def split(self, x: Tensor) -> Tensor:
+        """(batch, length, d_model) -> (batch, heads, length, d_head)."""
+        if self.way in ("WrongSplit", "BothWrong"):
+            return x.reshape(len(x), self.n_heads, x.size(1), -1)
+        return x.unflatten(2, (self.n_heads, -1)).transpose(1, 2)
+
+    def join(self, context: Tensor) -> Tensor:
+        """And back."""
+        if self.way in ("WrongJoin", "BothWrong"):
+            return context.reshape(len(context), context.size(2), -1)
+        if self.way == "HeadsTakeTurns":
+            return context.permute(0, 2, 3, 1).flatten(2)
+        return context.transpose(1, 2).flatten(2)
 
 
 def learn(
@@ -89,8 +109,7 @@ def learn(
     neighbours than on left ones, where exactly one has.
     """
     torch.manual_seed(seed)
-    dealt = way == "dealt out"
-    module = DealtOut(D_MODEL, heads) if dealt else AnyWidth(heads, d_query, d_value)
+    module = AnyWidth(way, heads, d_query, d_value)
     losses = train_on_rings(module, steps=steps, rate=rate, seed=seed)
     below = (losses < 0.1).nonzero().flatten().tolist()
     found = {
@@ -99,7 +118,7 @@ def learn(
         "largest": None,
         "right_head": None,
     }
-    if dealt:
+    if way in MISTAKES:
         return found
     with torch.no_grad():
         maps = module.weights(sentence())[1][0]

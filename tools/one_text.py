@@ -49,7 +49,6 @@ NOT_SHOWN = {
     "rings.as_ring": "prepares the data of lesson 04's task",
     "rings.sentence": "prepares the data of lesson 04's task",
     "rings.random_rings": "prepares the data of lesson 04's task",
-    "rings.DealtOut": "lesson 04's BothWrong, on the course's class",
     "rings.effect": "a Jacobian, averaged for a picture",
     "wiring.Reverser": "lesson 05 says what it is: an embedding, a stack, a readout",
     "wiring.train_reverser": "a training loop as in lesson 02, for a study",

@@ -1,7 +1,7 @@
 """The exercises of lesson 04, multi-head attention: reference answers and mistakes."""
 
 from collections.abc import Callable
-from functools import partial
+from functools import partial, wraps
 from typing import Any
 
 import torch
@@ -15,6 +15,7 @@ from helpers.checks.engine import Exercise, Part, Trial
 from helpers.checks.findings import Stop, wrong
 from helpers.checks.pictures import owners_beside, weights_beside
 from helpers.checks.running import run, stub
+from helpers.masks import causal_mask
 
 # ------------------------------------------------------------ 04.1 split and join
 
@@ -54,6 +55,7 @@ JOIN_MISTAKES = {
     },
 }
 # batch, length, heads, d_head: all different, so that no two axes can be mixed up.
+DOUBT = "is a size written as a number, or an axis of 1 dropped? "
 SIZES, OTHERS, SINGLE = (2, 3, 4, 5), [(3, 7, 2, 1), (1, 1, 3, 2)], (3, 1, 2, 6)
 
 
@@ -80,7 +82,8 @@ def _moved(value: Tensor, due: Tensor) -> str:
 
 def _undone(value, answers, x: Tensor, n_heads: int) -> str:
     """A word more if the learner's join hides a wrong split."""
-    if not isinstance(value, Tensor):
+    moved = (len(x), n_heads, x.size(1), x.size(2) // n_heads)
+    if not isinstance(value, Tensor) or value.shape != moved:
         return ""
     hidden = same(plain(run(answers[1], (value.detach(),)).output), plain(x))
     why = ". Your join undoes it, and that is why such a mistake stays hidden"
@@ -109,6 +112,7 @@ def my_join(context):
         lambda seed: [_whole(*sizes) for sizes in (SIZES, *OTHERS)],
         others="(batch, heads, length, d_head), each head with its features",
         label="split",
+        doubt=DOUBT,
         gradients=False,
         describe=_moved,
         aside=_undone,
@@ -122,6 +126,7 @@ def my_join(context):
         lenient=lambda seed: _cut(*SINGLE),
         only_lenient="it is right only for a sentence of one token",
         label="join",
+        doubt=DOUBT,
         gradients=False,
         describe=_moved,
     ),
@@ -178,18 +183,25 @@ def _as_function(layer: Any) -> Callable:
 
 
 def _module_inputs(
-    seed: int, sizes: tuple[int, int, int, int, int], *, mask: bool
+    seed: int, sizes: tuple[int, int, int, int, int], mask: Tensor | bool = False
 ) -> tuple:
-    """Random query, key, value, mask, and the numbers of four layers."""
+    """Random query, key, value, mask (True: one of full shape), four layers' numbers.
+
+    sizes: n_heads, d_head, batch, the length of the queries, and that of the keys.
+    """
     generator = torch.Generator().manual_seed(seed)
     n_heads, d_head, batch, length, keys = sizes
     d_model = n_heads * d_head
     shapes = (batch, length), (batch, keys), (batch, keys), (4, d_model)
     tensors = [torch.randn(*x, d_model, generator=generator) for x in shapes]
     bias = torch.randn(4, d_model, generator=generator)
-    b, q, k = torch.meshgrid(*map(torch.arange, (batch, length, keys)), indexing="ij")
-    hides = ((b + 2 * q + k) % 3 != 0)[:, None] if mask else None
-    return (*tensors[:3], hides, n_heads, tensors[3], bias)
+    if mask is True:
+        b, q, k = torch.meshgrid(
+            *map(torch.arange, (batch, length, keys)), indexing="ij"
+        )
+        mask = ((b + 2 * q + k) % 3 != 0)[:, None]
+    shown = mask if isinstance(mask, Tensor) else None
+    return (*tensors[:3], shown, n_heads, tensors[3], bias)
 
 
 K = "self.split(self.key_projection(key))"
@@ -197,6 +209,10 @@ V = "self.split(self.value_projection(value))"
 CUT = "x.unflatten(2, (self.n_heads, -1)).transpose(1, 2)"
 BACK = "context.transpose(1, 2).flatten(2)"
 CALL, OUT = "attention(q, k, v, mask)", f"self.output_projection({BACK})"
+Q = "self.split(self.query_projection(query))"
+RAW = "(q @ k.mT / k.size(-1) ** 0.5)"
+HIDE = "masked_fill(torch.tensor(False) if mask is None else ~mask, {})"
+ALL_PADDING = torch.tensor([[True, True, True, False], [False] * 4])[:, None, None]
 multi_head = Exercise(
     """\
 class MyMultiHeadAttention(nn.Module):
@@ -249,6 +265,53 @@ class MyMultiHeadAttention(nn.Module):
             "`view` refuses a transposed tensor: take `flatten(2)`": {
                 BACK: "context.transpose(1, 2).view(query.shape)"
             },
+            "the scores are not divided by the square root of d_head": {
+                CALL: "attention(q * q.size(-1) ** 0.5, k, v, mask)"
+            },
+            "a head gets every n-th feature, not a block of neighbours: "
+            "`unflatten(2, (n_heads, -1))`": {
+                CUT: "x.unflatten(2, (-1, self.n_heads)).permute(0, 3, 1, 2)"
+            },
+            "a length is taken from the wrong input: keys and values have "
+            "`key.size(1)` rows, queries and the result `query.size(1)`": [
+                {
+                    K: "self.key_projection(key).view(len(key), query.size(1), "
+                    "self.n_heads, key.size(2) // self.n_heads).transpose(1, 2)"
+                },
+                {
+                    BACK: "context.transpose(1, 2).reshape(len(key), key.size(1), "
+                    "key.size(2))"
+                },
+            ],
+            "it stops where `mask` is None: ask `if mask is not None`": {
+                CALL: "attention(q, k, v, ~~mask)"
+            },
+            "the softmax runs over the queries: each query's weights sum to 1 over "
+            "the keys": {CALL: f"({RAW}.{HIDE.format('-1e9')}.softmax(-2) @ v, None)"},
+            "the mask comes after the softmax, so that the weights no longer sum to "
+            "1: hide the scores": {
+                CALL: f"({RAW}.softmax(-1).{HIDE.format(0)} @ v, None)"
+            },
+            "a query that may attend to nothing gets NaN: its context is 0": {
+                CALL: f"({RAW}.{HIDE.format('-math.inf')}.softmax(-1) @ v, None)"
+            },
+            "a query that may attend to nothing gets an average: its context is 0": {
+                CALL: f"({RAW}.{HIDE.format('-1e9')}.softmax(-1) @ v, None)"
+            },
+            "one mask for all sentences, (1, 1, query_length, key_length), does not "
+            "broadcast": [
+                {
+                    CALL: f"{call}(q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1), "
+                    "None if mask is None else mask.repeat_interleave(self.n_heads, 0)"
+                    f"[:, 0]){end}",
+                    BACK: "context.unflatten(0, (len(query), -1)).transpose(1, 2)"
+                    ".flatten(2)",
+                }
+                for call, end in (
+                    ("attention", ""),
+                    ("(F.scaled_dot_product_attention", ", None)"),
+                )
+            ],
             "the mask is not used: pass it on to `attention`": {
                 CALL: "attention(q, k, v)"
             },
@@ -266,20 +329,46 @@ class MyMultiHeadAttention(nn.Module):
             "the values are made from the key: they come from `value`": {
                 V: "self.split(self.value_projection(key))"
             },
+            "keys and values are exchanged": {CALL: "attention(q, v, k, mask)"},
+            "the query projection also makes keys and values: each has its own": {
+                K: "self.split(self.query_projection(key))",
+                V: "self.split(self.query_projection(value))",
+            },
+            "the key projection also makes the values: they have their own": {
+                V: "self.split(self.key_projection(value))"
+            },
+            "queries, keys and values are not projected": {
+                Q: "self.split(query)",
+                K: "self.split(key)",
+                V: "self.split(value)",
+            },
         },
         lambda seed: [
-            _module_inputs(seed, (3, 4, 2, 2 + seed % 3, 6), mask=False),
-            _module_inputs(seed, (4, 1, 1, 4, 3), mask=False),
+            _module_inputs(seed, (3, 4, 2, 5, 5)),
+            _module_inputs(seed, (3, 2, 2, 2 + seed % 3, 6)),
+            _module_inputs(seed, (4, 1, 1, 4, 3)),
         ],
         ["the numbers of the loop over heads"],
+        doubt="",
         trials=[
             Trial(
                 _module_inputs(0, (2, 5, 3, 5, 7), mask=True),
                 ["with a mask, too"],
                 "with a mask it goes wrong: ",
-            )
+            ),
+            Trial(
+                _module_inputs(0, (2, 5, 3, 6, 6), mask=causal_mask(6)),
+                ["with a causal mask, one for all sentences"],
+                "with a mask of shape (1, 1, 6, 6) it goes wrong: ",
+            ),
+            Trial(
+                _module_inputs(0, (2, 5, 2, 3, 4), mask=ALL_PADDING),
+                ["a query that may attend to nothing gets a context of 0"],
+                "where a sentence is all padding it goes wrong: ",
+            ),
         ],
         lenient=lambda seed: _module_inputs(seed, (4, 1, 4, 4, 4), mask=True),
+        only_lenient="it is right only with a mask, or where all axes have one size",
         shown=MultiHeadAttention,
         use=_as_function,
     ),
@@ -313,6 +402,18 @@ def _maps(rows: tuple[Tensor, Tensor]) -> Tensor:
     return maps
 
 
+def _unstacked(answer: Callable) -> Callable:
+    """A tensor of two stands for its two parts."""
+
+    @wraps(answer)
+    def function() -> Any:
+        output = answer()
+        stacked = isinstance(output, Tensor) and output.shape == (2, 8, 24)
+        return (*output,) if stacked else output
+
+    return function
+
+
 def _outline(maps: Tensor) -> tuple[bool, ...]:
     """What of the maps must agree to name a mistake."""
     own, others = maps[EQUAL > 0], maps[EQUAL == 0]
@@ -330,14 +431,15 @@ def _on_sentence(row: int) -> Trial:
         return (maps[row] * EQUAL[row]).sum(dim=1).min().item()
 
     def uneven(maps: Tensor) -> float:
-        return ((maps[row] - DUE[row]) * EQUAL[row]).abs().max().item()
+        own = maps[row] * EQUAL[row]
+        return (own - own.sum(dim=1, keepdim=True) * DUE[row]).abs().max().item()
 
     return Trial(
         (),
         [f"“{SENTENCES[row][:16]} …”: at least {{share:.2f}} on the same word"],
         f"“{SENTENCES[row]}”: ",
         "the weights are not evenly on the same words: compare the pictures",
-        lambda maps, due: share(maps) >= 0.9 and uneven(maps) <= 0.1,
+        lambda maps, due: share(maps) >= 0.9 and uneven(maps) <= 0.03,
         lambda maps, due: {"share": share(maps)},
         lambda maps, due: partial(weights_beside, maps[row], DUE[row]),
     )
@@ -368,6 +470,15 @@ def third_head():
                 QUERY: QUERY.replace("[:, 0:8] =", PLACES),
                 KEY: KEY.replace("[:, 0:8] =", PLACES),
             },
+            "every place looks at itself: the head compares words and places; take "
+            "features 0 to 7 alone": {
+                QUERY: "query_rows[:, 0:16] = 30 * torch.eye(8).repeat(1, 2)",
+                KEY: "key_rows[:, 0:16] = torch.eye(8).repeat(1, 2)",
+            },
+            "words that are not in the lesson's sentence have no feature in the rows: "
+            "compare all of features 0 to 7": {
+                QUERY: "query_rows[:6, 0:6] = 10 * math.sqrt(8) * torch.eye(6)"
+            },
             "the right words win, but get only {share:.2f} together: larger scores "
             "make a harder look-up, and √d_head makes them smaller": {
                 "10 * math.sqrt(8) * torch": "torch"
@@ -378,6 +489,7 @@ def third_head():
         },
         trials=[_on_sentence(row) for row in range(len(SENTENCES))],
         results=("query_rows", "key_rows"),
+        use=_unstacked,
         measure=_maps,
         outline=_outline,
         gradients=False,

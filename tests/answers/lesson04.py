@@ -67,7 +67,7 @@ class OneAfterTheOther(Named):
             scores = q[i] @ k[i].mT / math.sqrt(self.width / self.count)
             if mask is not None:
                 scores = scores.masked_fill(~mask[:, 0], -math.inf)
-            heads.append(scores.softmax(-1) @ v[i])
+            heads.append(scores.softmax(-1).nan_to_num() @ v[i])
         return self.output_projection(torch.cat(heads, -1))
 
 
@@ -84,8 +84,102 @@ class WithEinsum(Named):
         scores = torch.einsum("bqhd,bkhd->bhqk", q, k) / q.size(-1) ** 0.5
         if mask is not None:
             scores = scores.where(mask, torch.tensor(-1e9))
-        found = torch.einsum("bhqk,bkhd->bqhd", scores.softmax(-1), v)
+        weights = scores.softmax(-1)
+        weights = weights if mask is None else weights * mask
+        found = torch.einsum("bhqk,bkhd->bqhd", weights, v)
         return self.output_projection(found.flatten(2))
+
+
+class Folded(Named):
+    """Batch and heads as one axis; `fold` says how the mask follows."""
+
+    def fold(self, mask, batch):
+        return mask.expand(batch, self.count, -1, -1).flatten(0, 1)
+
+    def forward(self, query, key, value, mask=None):
+        q, k, v = (
+            split(layer(x), self.count).flatten(0, 1)
+            for layer, x in (
+                (self.query_projection, query),
+                (self.key_projection, key),
+                (self.value_projection, value),
+            )
+        )
+        mask = None if mask is None else self.fold(mask, len(query))
+        found = F.scaled_dot_product_attention(q, k, v, mask)
+        return self.output_projection(join(found.unflatten(0, (len(query), -1))))
+
+
+class FoldedByRepeating(Folded):
+    def fold(self, mask, batch):
+        return mask.repeat(1, self.count, 1, 1).flatten(0, 1)
+
+
+class MaskNeeded(Named):
+    def forward(self, query, key, value, mask=None):
+        q = split(self.query_projection(query), self.count)
+        k = split(self.key_projection(key), self.count)
+        v = split(self.value_projection(value), self.count)
+        scores = q @ k.mT / math.sqrt(q.size(-1))
+        scores = scores.masked_fill(~mask, -math.inf)
+        return self.output_projection(join(scores.softmax(-1) @ v))
+
+
+class KeysOfTheQuerysLength(Named):
+    def forward(self, query, key, value, mask=None):
+        batch, length, width = query.shape
+        q, k, v = (
+            layer(x)
+            .view(batch, length, self.count, width // self.count)
+            .transpose(1, 2)
+            for layer, x in (
+                (self.query_projection, query),
+                (self.key_projection, key),
+                (self.value_projection, value),
+            )
+        )
+        return self.output_projection(
+            join(F.scaled_dot_product_attention(q, k, v, mask))
+        )
+
+
+class JoinedByTheKeysLength(WithPyTorchs):
+    def forward(self, query, key, value, mask=None):
+        heads = (
+            split(self.query_projection(query), self.count),
+            split(self.key_projection(key), self.count),
+            split(self.value_projection(value), self.count),
+        )
+        found = F.scaled_dot_product_attention(*heads, mask).transpose(1, 2)
+        return self.output_projection(
+            found.reshape(len(key), key.size(1), query.size(2))
+        )
+
+
+class Unmasked(Named):
+    """Attention by hand; `fill` for hidden scores, nothing for a hidden row."""
+
+    fill = -math.inf
+
+    def forward(self, query, key, value, mask=None):
+        q = split(self.query_projection(query), self.count)
+        k = split(self.key_projection(key), self.count)
+        v = split(self.value_projection(value), self.count)
+        scores = q @ k.mT / math.sqrt(q.size(-1))
+        if mask is not None:
+            scores = scores.masked_fill(~mask, self.fill)
+        return self.output_projection(join(scores.softmax(-1) @ v))
+
+
+class AveragesWhatIsHidden(Unmasked):
+    fill = -1e9
+
+
+class MaskTransposedForSquares(WithPyTorchs):
+    def forward(self, query, key, value, mask=None):
+        if mask is not None and query.size(1) == key.size(1):
+            mask = mask.mT
+        return super().forward(query, key, value, mask)
 
 
 class WithDropout(WithPyTorchs):
@@ -195,6 +289,12 @@ def of_words_and_places():
     return query, key
 
 
+def of_words_and_a_little_place():
+    query, key = rows()()
+    key[:, 8:16] = torch.linspace(0, 0.05, 8).expand(8, 8)
+    return query, key
+
+
 RIGHT = {
     "split_and_join": [
         (split, join),
@@ -208,12 +308,13 @@ RIGHT = {
             lambda c: c.swapaxes(1, 2).reshape(len(c), c.size(2), -1),
         ),
     ],
-    "multi_head": [WithPyTorchs, OneAfterTheOther, WithEinsum],
+    "multi_head": [WithPyTorchs, OneAfterTheOther, WithEinsum, Folded],
     "third_head": [
         rows(query=6, key=6),
         rows(query=36, basis=torch.eye(8).flip(0)),
         rows(query=40, basis=torch.linalg.qr(torch.arange(64.0).view(8, 8).sin())[0]),
         lambda: [part.tolist() for part in rows()()],
+        lambda: torch.stack(rows()()),
         lambda: [nn.Parameter(part) for part in rows()()],
     ],
 }
@@ -227,21 +328,32 @@ WRONG = {
             "split: with x (3, 7, 2) and n_heads 2 it goes wrong",
         ),
         ((lambda x, n: "heads", join), "split: return a tensor, not a str"),
+        (
+            (lambda x, n: x.unflatten(2, (-1, n)).transpose(1, 2), join),
+            "split: the shape is (2, 5, 3, 4) where (2, 4, 3, 5) is due",
+        ),
         ((split, lambda c: join(c).flip(1)), "join: the shape is right but"),
         ((split, lambda c: c.view(2, 3, 20)), "join: without the transpose"),
-        ((split, lambda c: join(c).squeeze()), "join: with context (1, 3, 1, 2)"),
+        ((split, lambda c: join(c).squeeze()), "or an axis of 1 dropped? the shape"),
         (
             (split, lambda c: c.transpose(1, 2).contiguous),
             "are its parentheses missing?",
         ),
         (
             (split, lambda c: c.transpose(1, 2).reshape(len(c), c.size(2), 20)),
-            "is a size written as a number? your code stopped with",
+            "or an axis of 1 dropped? your code stopped with",
         ),
         ((split, lambda c: torch.zeros(2, 3, 20)), "join: the numbers themselves have"),
     ],
     "multi_head": [
         (WithDropout, "something random"),
+        (MaskNeeded, "it stops where `mask` is None"),
+        (KeysOfTheQuerysLength, "a length is taken from the wrong input"),
+        (JoinedByTheKeysLength, "a length is taken from the wrong input"),
+        (Unmasked, "a query that may attend to nothing gets NaN"),
+        (AveragesWhatIsHidden, "a query that may attend to nothing gets an average"),
+        (FoldedByRepeating, "one mask for all sentences"),
+        (MaskTransposedForSquares, "with a mask of shape (1, 1, 6, 6) it goes wrong"),
         (Aliased, "`self.key_projection` is one of the others"),
         (Joint, "`self.query_projection` is to be `nn.Linear(d_model, d_model)`"),
         (
@@ -266,7 +378,8 @@ WRONG = {
         (rows(query=math.nan), "NaN"),
         (rows(columns=slice(8, 16)), "the head compares places"),
         (rows(columns=slice(16, 24)), "all keys get the same weight"),
-        (with_six_features, "“one two three four five six seven eight”: "),
+        (with_six_features, "“one two three four five six seven eight”: words that"),
+        (of_words_and_a_little_place, "not evenly on the same words"),
         (of_words_and_places, "not evenly on the same words"),
         (lambda: torch.eye(8), "one tensor of shape (8, 8), where two are due"),
         (lambda: [part.T for part in rows()()], "query_rows has shape (24, 8)"),

@@ -5,6 +5,6 @@ from helpers.rings import WORDS
 
 DRAWINGS = {
     "two_looks": lambda: heads.draw_two_looks(WORDS, 4),
-    "block": lambda: heads.draw_block(8, 24, 3),
+    "block": lambda: heads.draw_block(6, 24, 3),
     "block_of_two": lambda: heads.draw_block(10, 512, 2),
 }

@@ -34,52 +34,62 @@ def draw_two_looks(words: Sequence[str], place: int) -> None:
         end = answer.left if step < 0 else answer.right
         beside = (-0.3 if step < 0 else 0.3, 0.1)
         drawing.arrow(ax, box.top, end, text=f"times {sign}", offset=beside)
+    for y, role, text in (
+        (2.1, "query", "query"),
+        (1.85, "weights", "key and value"),
+    ):
+        drawing.arrow(ax, (0.1, y), (0.5, y), colour=ROLES[role], width=2)
+        drawing.write(ax, (0.6, y), text, size=8, align="left")
 
 
 def draw_block(length: int, d_model: int, n_heads: int) -> None:
-    """Multi-head attention with shapes: project, split, attend, join, project.
+    """Multi-head self-attention with shapes: project, split, attend, join, project.
 
     Three heads at most can be drawn.
     """
     d_head = d_model // n_heads
-    ax = drawing.canvas(6.4, 5.5, title="Multi-head attention, for one sentence")
-    x = drawing.operation(ax, (2.75, 4.95), "x", role="input", width=0.9)
-    _note(ax, 4.95, f"({length}, {d_model})", "length, d_model")
+    title = f"Multi-head self-attention, for one sentence of {length} tokens"
+    ax = drawing.canvas(6.4, 6.2, title=title)
+    x = drawing.operation(ax, (2.75, 5.65), "x", role="input", width=0.9)
+    _note(ax, 5.65, f"({length}, {d_model})", "length, d_model")
     middles = [2.75 + 1.45 * (i - 1) for i in range(3)]
     bars = {}
     for role, middle in zip(("query", "key", "value"), middles, strict=True):
         linear = drawing.operation(
-            ax, (middle, 4.2), f"$W^{role[0].upper()}$", role=role
+            ax, (middle, 4.9), f"$W^{role[0].upper()}$", role=role
         )
         drawing.arrow(ax, x.bottom, linear.top)
-        bars[role] = _draw_heads(ax, (middle, 3.45), n_heads, role, 1.2)
-        drawing.arrow(ax, linear.bottom, (middle, 3.6))
-    drawing.write(ax, (0.1, 4.2), "project", align="left")
-    _note(ax, 3.45, f"({n_heads}, {length}, {d_head})", "heads, length, d_head")
-    drawing.write(ax, (0.1, 3.45), "split", align="left", size=9)
-    joined = _draw_heads(ax, (2.75, 1.35), n_heads, "context", 3 * 1.2)
+        bars[role] = _draw_heads(ax, (middle, 4.15), n_heads, role, 1.2)
+        drawing.arrow(ax, linear.bottom, (middle, 4.3))
+    joined = _draw_heads(ax, (2.75, 2.05), n_heads, "context", 3 * 1.2)
+    output = drawing.operation(ax, (2.75, 1.15), "$W^O$")
     for i, middle in enumerate(middles[:n_heads]):
         attends = drawing.operation(
-            ax, (middle, 2.35), f"attention {i + 1}", role="weights", width=1.15
+            ax, (middle, 3.05), f"attention {i + 1}", role="weights", width=1.15
         )
         for shift, role in zip((-0.25, 0, 0.25), bars, strict=True):
             end = attends.x + shift, attends.top[1]
             drawing.arrow(ax, bars[role][i].bottom, end, colour=ROLES[role], width=0.9)
         drawing.arrow(ax, attends.bottom, joined[i].top)
-    _note(ax, 2.35, f"({n_heads}, {length}, {d_head})", "heads, length, d_head")
-    drawing.write(ax, (0.1, 2.35), "attend", align="left")
-    drawing.write(ax, (0.1, 1.35), "join", align="left")
-    _note(ax, 1.35, f"({length}, {d_model})", "length, d_model")
-    output = drawing.operation(ax, (2.75, 0.55), "$W^O$")
-    drawing.arrow(ax, (2.75, joined[0].bottom[1]), output.top)
-    drawing.write(ax, (0.1, 0.55), "project", align="left")
-    _note(ax, 0.55, f"({length}, {d_model})", "length, d_model")
+        drawing.arrow(ax, joined[i].bottom, (2.75 + 0.25 * (i - 1), output.top[1]))
+    result = drawing.operation(ax, (2.75, 0.4), "output", role="input", width=0.9)
+    drawing.arrow(ax, output.bottom, result.top)
+    for y, step in ((4.9, "project"), (4.15, "split"), (3.05, "attend")):
+        drawing.write(ax, (0.1, y), step, align="left")
+    for y, step in ((2.05, "join"), (1.15, "project")):
+        drawing.write(ax, (0.1, y), step, align="left")
+    _note(ax, 4.9, f"({length}, {d_model}) each", "length, d_model")
+    _note(ax, 4.15, f"({n_heads}, {length}, {d_head}) each", "heads, length, d_head")
+    _note(ax, 3.28, f"weights ({n_heads}, {length}, {length})", "heads, query, key")
+    _note(ax, 2.8, f"context ({n_heads}, {length}, {d_head})", "heads, length, d_head")
+    _note(ax, 2.05, f"({length}, {d_model})", "length, d_model")
+    _note(ax, 0.4, f"({length}, {d_model})", "length, d_model")
 
 
 def _note(ax: Axes, y: float, shape: str, axes: str) -> None:
     """A shape at the right margin and, below it, what its axes are."""
-    drawing.write(ax, (5.65, y + 0.1), shape, size=10)
-    drawing.write(ax, (5.65, y - 0.12), axes, size=8)
+    drawing.write(ax, (5.55, y + 0.1), shape, size=10)
+    drawing.write(ax, (5.55, y - 0.12), axes, size=8)
 
 
 def _draw_heads(
