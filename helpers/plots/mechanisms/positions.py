@@ -57,17 +57,17 @@ def draw_sum(words: Sequence[str], vectors: Tensor, places: Tensor) -> None:
 
 def draw_hand(angle: float) -> None:
     """One clock hand, with the sine and the cosine of its angle, in radians."""
-    ax = drawing.canvas(5.5, 2.2, title="A hand's tip: sine across, cosine up")
-    x, y, radius = 2.75, 0.95, 0.85
-    across, up = x + radius * math.sin(angle), y + radius * math.cos(angle)
+    ax = drawing.canvas(5.5, 2.4, title="A hand's tip: sine across, cosine up")
+    x, y, radius = 2.75, 1.05, 0.85
+    across, up = radius * math.sin(angle), radius * math.cos(angle)
     _dial(ax, (x, y), angle, radius=radius / 0.88, colour=ROLES["input"])
-    look = {"lw": 2, "zorder": 3}
-    ax.plot([x, across], [up, up], color=ROLES["key"], **look)
-    ax.plot([across, across], [y, up], color=ROLES["value"], **look)
-    ax.plot([x, x + radius], [y, y], color=INK, lw=0.8, zorder=3)
-    drawing.write(ax, (4.6, up), f"sine {math.sin(angle):.2f}", size=10)
-    drawing.write(ax, (4.6, (y + up) / 2), f"cosine {math.cos(angle):.2f}", size=10)
+    look = {"lw": 2.4, "zorder": 3}
+    ax.plot([x, x + across], [y + up, y + up], color=ROLES["key"], **look)
+    ax.plot([x + across, x + across], [y, y + up], color=ROLES["value"], **look)
     drawing.write(ax, (1.0, y), f"angle {angle:.2g}", size=10)
+    sine, cosine = f"sine {math.sin(angle):.2f}", f"cosine {math.cos(angle):.2f}"
+    drawing.write(ax, (x + across / 2, y + up + 0.12), sine, size=9)
+    drawing.write(ax, (4.4, y + up / 2), cosine, size=9)
 
 
 def draw_clocks(turns: Tensor, positions: Sequence[int]) -> None:
