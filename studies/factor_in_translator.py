@@ -1,9 +1,10 @@
 """Does the toy translator of lesson 10 need the factor √d_model of its embeddings?
 
-The toy recipe in four ways that differ in nothing but the embeddings: the size at which
-the features of a word start, and whether a factor of √d_model multiplies the numbers
-that training changes. All runs have the recipe's own learning rate, and three epochs
-of its seven.
+The factor does two things: the features of a word start √64 = 8 times larger, and each
+step of training moves them 8 times as far. The toy recipe with and without each of the
+two, and once with neither, but with the positions divided by 8. Nothing else differs;
+the output has a matrix of its own. All runs have the recipe's own learning rate, and
+three epochs of its seven.
 """
 
 import math
@@ -20,11 +21,12 @@ from helpers.transformer import Transformer
 from helpers.translator.recipes import RECIPES, build, load_text, with_seed
 
 SEEDS, EPOCHS = range(3), 3
-WAYS = {  # the size of a word's features at the start, as a power of √64; the factor
-    "with the factor": (0, True),
-    "without the factor": (-1, False),
-    "started at size 1, no factor": (0, False),
-    "started at size 8, factor": (1, True),
+WAYS = {  # the size of a word's features at the start; the factor; the positions
+    "start 1, factor": (1, True, 1),
+    "start 1, no factor": (1, False, 1),
+    "start 1/8, factor": (1 / 8, True, 1),
+    "start 1/8, no factor": (1 / 8, False, 1),
+    "start 1/8, no factor, positions / 8": (1 / 8, False, 1 / 8),
 }
 
 
@@ -36,12 +38,13 @@ def rows(*, tiny: bool = False) -> Iterator[dict]:
 
 
 def change(model: Transformer, way: str) -> None:
-    """Give both embeddings of a new model the start and the factor of a way."""
-    power, factor = WAYS[way]
+    """Give a new model the words' start, the factor and the positions of a way."""
+    start, factor, positions = WAYS[way]
+    model.positions.table.mul_(positions)
     for embedding in (model.source_embedding, model.target_embedding):
         root = math.sqrt(embedding.embedding_dim)
         # The course's own start has size 1 after its factor.
-        embedding.weight.data *= root**power * (1 if factor else root)
+        embedding.weight.data *= start * (1 if factor else root)
         if not factor:
             embedding.register_forward_hook(divided)
 

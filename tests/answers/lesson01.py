@@ -40,6 +40,13 @@ def for_sixteen(length, d_model):
     return table
 
 
+def without_the_last_pair(length, d_model):
+    table = torch.zeros(length, d_model)
+    kept = d_model // 4 * 4
+    table[:, :kept] = positional_encoding(length, d_model)[:, :kept]
+    return table
+
+
 def off_from_the_tenth_on(length, d_model):
     table = positional_encoding(length, d_model)
     return table + (torch.arange(length)[:, None] > 10) * 0.1
@@ -147,11 +154,69 @@ class AsXavierHasIt(InTheForward):
         nn.init.xavier_normal_(self.words.weight)
 
 
+class Started(InTheForward):
+    """The words start with this mean and size, in units of 1/√d_model."""
+
+    mean, size = 0.0, 1.35
+
+    def __init__(self, vocab_size, d_model, max_length):
+        super().__init__(vocab_size, d_model, max_length)
+        unit = d_model**-0.5
+        nn.init.normal_(self.words.weight, self.mean * unit, self.size * unit)
+
+
+class Shorter(Started):
+    size = 0.75
+
+
+class OffZero(Started):
+    mean, size = 1.0, 1.0
+
+
+class FarOffZero(Started):
+    mean, size = 30.0, 1.0
+
+
+class Tiny(InTheForward):
+    def __init__(self, vocab_size, d_model, max_length):
+        super().__init__(vocab_size, d_model, max_length)
+        nn.init.normal_(self.words.weight, std=0.02)
+
+
+class Kaiming(InTheForward):
+    def __init__(self, vocab_size, d_model, max_length):
+        super().__init__(vocab_size, d_model, max_length)
+        nn.init.kaiming_uniform_(self.words.weight)
+
+
+class FromFrozen(InTheForward):
+    def __init__(self, vocab_size, d_model, max_length):
+        super().__init__(vocab_size, d_model, max_length)
+        self.words = nn.Embedding.from_pretrained(self.words.weight.data)
+
+
+class OfTenRows(Frozen):
+    def __init__(self, vocab_size, d_model, max_length):
+        super().__init__(vocab_size, d_model, 10)
+
+
+class OfNinetyNineRows(Frozen):
+    def __init__(self, vocab_size, d_model, max_length):
+        super().__init__(vocab_size, d_model, 99)
+
+
+class OneForEachWord(Frozen):
+    def __init__(self, vocab_size, d_model, max_length):
+        super().__init__(vocab_size, d_model, vocab_size)
+
+
 class Dropping(InTheForward):
     def forward(self, ids):
         return nn.functional.dropout(super().forward(ids), 0.1)
 
 
+STARTS = [AlwaysATenth, AsXavierHasIt, Started, Shorter, OffZero, FarOffZero, Tiny]
+STARTS.append(Kaiming)
 RIGHT = {
     "sinusoids": [with_loops, with_numpy, with_logarithms],
     "rotation": [
@@ -164,7 +229,8 @@ RIGHT = {
 }
 WRONG = {
     "sinusoids": [
-        (for_sixteen, "is a size written as a number?"),
+        (for_sixteen, "your code stopped with RuntimeError"),
+        (without_the_last_pair, "with length 7 and d_model 6 it goes wrong"),
         (off_from_the_tenth_on, "the result differs from the expected one"),
         (
             lambda n, d: torch.zeros(n, d),
@@ -177,6 +243,16 @@ WRONG = {
     "rotation": [
         (solved(torch.arange(64)), "the result differs from the expected one"),
         (lambda k, d: torch.eye(d // 2), "the shape is (8, 8) where (16, 16) is due"),
+        (lambda k, d: block_by_block(abs(k), d), "keep the sign of k"),
+        (
+            lambda k, d: torch.stack(
+                [
+                    torch.tensor(block_by_block(k, d))[i : i + 2, i : i + 2]
+                    for i in range(0, d, 2)
+                ]
+            ),
+            "these are the blocks alone",
+        ),
         (lambda k, d: torch.zeros(d, d), "the result differs from the expected one"),
         (lambda k, d: block_by_block(5, d), "with k"),
     ],
@@ -187,7 +263,10 @@ WRONG = {
         (Nameless, "`self.words` is to be an `nn.Embedding`"),
         (ForSixtyFour, "your code stopped with RuntimeError"),
         (Dropping, "something random"),
-        (AlwaysATenth, "the words start at another size than 1/√d_model"),
-        (AsXavierHasIt, "the words start at another size than 1/√d_model"),
+        *((start, "the words start with another mean") for start in STARTS),
+        (FromFrozen, "the words would not be trained"),
+        (OfTenRows, "your code stopped with IndexError"),
+        (OfNinetyNineRows, "your code stopped with IndexError"),
+        (OneForEachWord, "your code stopped with IndexError"),
     ],
 }

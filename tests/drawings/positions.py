@@ -15,7 +15,8 @@ DRAWINGS = {
         WORDS, TOKENS, MATRIX, ["the", "dog", "bites", "man"]
     ),
     "sum": lambda: positions.draw_sum(WORDS[1:4], MATRIX[:3], -MATRIX[1:]),
-    "clocks": lambda: positions.draw_clocks(torch.arange(6)[:, None] * TURNS),
+    "hand": lambda: positions.draw_hand(0.9),
+    "clocks": lambda: positions.draw_clocks(TURNS, (0, 1, 5, 20, 100, 500)),
     "step": lambda: positions.draw_step(
         {"from 0 to 3": 0, "from 2 to 5": 1, "from 9 to 12": 4.5}, 1.5
     ),

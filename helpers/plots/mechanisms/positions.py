@@ -55,24 +55,37 @@ def draw_sum(words: Sequence[str], vectors: Tensor, places: Tensor) -> None:
     draw(ax, (5.5, 0.85), vectors + places, "input", name="input", **look)
 
 
-def draw_clocks(angles: Tensor) -> None:
+def draw_hand(angle: float) -> None:
+    """One clock hand, with the sine and the cosine of its angle, in radians."""
+    ax = drawing.canvas(5.5, 2.4, title="A hand's tip: sine across, cosine up")
+    x, y, radius = 2.75, 1.05, 0.85
+    across, up = radius * math.sin(angle), radius * math.cos(angle)
+    _dial(ax, (x, y), angle, radius=radius / 0.88, colour=ROLES["input"])
+    look = {"lw": 2.4, "zorder": 3}
+    ax.plot([x, x + across], [y + up, y + up], color=ROLES["key"], **look)
+    ax.plot([x + across, x + across], [y, y + up], color=ROLES["value"], **look)
+    drawing.write(ax, (1.0, y), f"angle {angle:.2g}", size=10)
+    sine, cosine = f"sine {math.sin(angle):.2f}", f"cosine {math.cos(angle):.2f}"
+    drawing.write(ax, (x + across / 2, y + up + 0.12), sine, size=9)
+    drawing.write(ax, (4.4, y + up / 2), cosine, size=9)
+
+
+def draw_clocks(turns: Tensor, positions: Sequence[int]) -> None:
     """A dial for each pair (row) and position (column), its hand at the pair's angle.
 
-    angles (length, pairs) in radians, clockwise from the top, as on a clock.
+    turns (pairs,) in radians a step, clockwise from the top, as on a clock.
     """
-    length, pairs = angles.shape
+    pairs = len(turns)
     title = "Each pair of features is a clock hand; each hand is slower than the last"
     ax = drawing.canvas(6.4, 0.75 + 0.72 * pairs, title=title)
-    for pair in range(pairs):
+    for pair, turn in enumerate(turns.tolist()):
         y = 0.72 * (pairs - pair) - 0.18
-        speed = angles[1, pair].item()
-        text = f"pair {pair}: {speed:.3g} a step"
+        text = f"pair {pair}: {turn:.3g} a step"
         drawing.write(ax, (0.1, y), text, size=9, align="left")
-        for position in range(length):
-            place = 2.25 + 0.74 * position, y
-            _dial(ax, place, angles[position, pair].item())
-    for position in range(length):
-        drawing.write(ax, (2.25 + 0.74 * position, 0.09), str(position), size=9)
+        for column, position in enumerate(positions):
+            _dial(ax, (2.25 + 0.74 * column, y), position * turn)
+    for column, position in enumerate(positions):
+        drawing.write(ax, (2.25 + 0.74 * column, 0.09), str(position), size=9)
     drawing.write(ax, (0.1, 0.09), "position", size=9, align="left")
 
 
