@@ -31,7 +31,7 @@ def renormalised(
 class Guesser(nn.Module):
     """Guess the next letter at each place: one attention, then a small network.
 
-    letters (batch, LENGTH) -> logits (batch, LENGTH, LETTERS).
+    letters (batch, length) -> logits (batch, length, LETTERS), length at most LENGTH.
     """
 
     def __init__(self, attend: Callable, mask: Tensor):
@@ -44,8 +44,9 @@ class Guesser(nn.Module):
 
     def look(self, letters: Tensor) -> tuple[Tensor, Tensor]:
         """The attention's context and weights."""
-        x = self.embedding(letters) + self.position
-        return self.attend(*self.projections(x).chunk(3, dim=-1), self.mask)
+        n = letters.size(1)
+        x = self.embedding(letters) + self.position[:n]
+        return self.attend(*self.projections(x).chunk(3, dim=-1), self.mask[:n, :n])
 
     def forward(self, letters: Tensor) -> Tensor:
         """What it makes of the contexts."""
@@ -53,9 +54,16 @@ class Guesser(nn.Module):
 
 
 def losses_of(model: nn.Module, sequences: Tensor) -> Tensor:
-    """The loss at each place of random sequences (batch, LENGTH + 1)."""
+    """The loss at each place of random sequences (batch, up to LENGTH + 1)."""
     logits = model(sequences[:, :-1])
     return F.cross_entropy(logits.mT, sequences[:, 1:], reduction="none")
+
+
+@torch.no_grad()
+def losses_in_writing(model: nn.Module, sequences: Tensor) -> Tensor:
+    """The same, but each input ends at the place: no later letter exists yet."""
+    cuts = [sequences[:, : place + 2] for place in range(LENGTH)]
+    return torch.stack([losses_of(model, cut)[:, -1] for cut in cuts], dim=1)
 
 
 def train_guesser(

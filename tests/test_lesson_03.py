@@ -5,7 +5,15 @@ import torch
 
 from helpers.attention import attention
 from helpers.checks import lesson03
-from helpers.leak import LENGTH, LETTERS, Guesser, after_the_softmax, renormalised
+from helpers.leak import (
+    LENGTH,
+    LETTERS,
+    Guesser,
+    after_the_softmax,
+    losses_in_writing,
+    losses_of,
+    renormalised,
+)
 from helpers.masks import causal_mask
 from helpers.probes import influence
 
@@ -37,3 +45,14 @@ def test_only_the_mask_after_the_softmax_changes_what_is_guessed(attend, leaks):
     letters[:, 1:] = (letters[:, 1:] + 1) % LETTERS
     changed = (model(letters)[:, 0] - before).abs().max()
     assert (changed > 1e-3) == leaks and (changed < 1e-5) != leaks
+
+
+@pytest.mark.parametrize(
+    ("attend", "leaks"), [(attention, False), (after_the_softmax, True)]
+)
+def test_in_writing_only_a_leak_changes_the_losses_before_the_last(attend, leaks):
+    torch.manual_seed(0)
+    model = Guesser(attend, causal_mask(LENGTH)[0, 0])
+    sequences = torch.randint(LETTERS, (4, LENGTH + 1))
+    change = (losses_in_writing(model, sequences) - losses_of(model, sequences)).abs()
+    assert (change[:, :-1].max() > 1e-3) == leaks and change[:, -1].max() < 1e-5

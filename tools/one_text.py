@@ -40,6 +40,8 @@ NOT_SHOWN = {
     "first_word.all_sentences": "prepares the data of lesson 01's reader",
     "first_word.right_first_words": "counts right answers",
     "first_word.who_is_first": "prepares the data of lesson 01's reader",
+    "leak.train_guesser": "a training loop like lesson 02's",
+    "masks.four_axes": "axes of size 1, for PyTorch's fused attention",
     "look_up.FRIENDS": "prepares the data of lesson 02's game",
     "look_up.SECRET": "prepares the data of lesson 02's game",
     "look_up.D_MODEL": "prepares the data of lesson 02's game",

@@ -27,6 +27,10 @@ BOOLEANS = "`&`, `|` and `~` are for booleans, and something here is numbers"
 # What part of PyTorch's message means, where masks are made.
 REASONS = {"must match the size": ALIGN, "not implemented for": BOOLEANS}
 REASONS["is only implemented on"] = BOOLEANS
+REASONS["is ambiguous"] = (
+    "`and`, `or`, `not` and `if` ask for one truth value, a mask has many: `&`, `|` "
+    "and `~` work on each"
+)
 
 
 def _explained(function: Callable) -> Callable:
@@ -36,7 +40,7 @@ def _explained(function: Callable) -> Callable:
     def explained(*inputs: Any) -> Any:
         try:
             return function(*inputs)
-        except (RuntimeError, TypeError) as error:
+        except (RuntimeError, TypeError, ValueError) as error:
             if isinstance(error, NotImplementedError) and not error.args:
                 raise
             for part, reason in REASONS.items():
@@ -66,7 +70,7 @@ def _whole(batch: int, length: int, output: Any) -> Any:
     axes = (4,) if batch > 1 else (2, 3, 4)
     fits = zip(reversed(shape), reversed(full), strict=False)
     if len(shape) not in axes or any(size not in (1, due) for size, due in fits):
-        wanted = f"({batch}, heads, {length}, {length})"
+        wanted = f"({batch}, 1, {length}, {length})"
         text = f"the shape {shape} does not broadcast to {wanted} as it should"
         raise Stop(wrong(f"{text}: {ALIGN}" if len(shape) < 4 else text))
     return mask.expand(full)
@@ -113,7 +117,7 @@ TOKENS = torch.tensor([[2, 6, 3, PAD, PAD], [2, 7, 1, 5, 3], [PAD, PAD, 2, 9, 3]
 def _tokens(seed: int) -> list[tuple[Tensor]]:
     """The sentences above, and others of other sizes, with padding anywhere."""
     generator = torch.Generator().manual_seed(seed)
-    drawn = torch.randint(10, (2, 6 + seed % 3), generator=generator)
+    drawn = torch.randint(10, (2, 20 + seed % 3), generator=generator)
     drawn[:, :2] = torch.tensor([[4, PAD], [PAD, 5]])
     return [(TOKENS,), (drawn,)]
 
@@ -146,8 +150,12 @@ def my_decoder_mask(tokens):
                 KEYS: "((tokens != PAD)[:, None, :, None] & "
                 "(tokens != PAD)[:, None, None, :])"
             },
-            "it hides other special tokens, too: only PAD is padding": {
-                REAL: "(tokens > 3)"
+            "it hides other special tokens, too: only PAD is padding": [
+                {REAL: "(tokens > 3)"},
+                {REAL: "(tokens > 1)"},
+            ],
+            "it hides padding at the end only: it may stand anywhere": {
+                REAL: "((tokens != PAD).flip(1).cumsum(1).flip(1) > 0)"
             },
             "it counts the words and takes so many from the left: padding may stand "
             "elsewhere, so compare each token with PAD": {
@@ -178,7 +186,7 @@ def my_decoder_mask(tokens):
                 TRIL: "tril().triu()"
             },
         },
-        lambda seed: [(5,), (6 + seed % 3,)],
+        lambda seed: [(5,), (20 + seed % 3,)],
         ["each token sees itself and the past"],
         measure=_of_length,
         shown=causal_mask,
@@ -212,6 +220,9 @@ def my_decoder_mask(tokens):
             "padding sees itself: as a key it is hidden from all": {
                 BOTH: f"{BOTH} | torch.eye(tokens.size(1)).bool()"
             },
+            "a query with nothing to see sees everything: it stays empty": {
+                BOTH: f"({BOTH}) | ~({BOTH}).any(dim=-1, keepdim=True)"
+            },
         },
         _tokens,
         ["the future and padded keys are hidden, and nothing else is"],
@@ -226,16 +237,16 @@ def my_decoder_mask(tokens):
 # ------------------------------------------------------------ 03.2 the packed mask
 
 # Documents of several lengths, also one that is only <bos>, and a row that begins in
-# the middle of a document.
+# the middle of a document; then longer rows, of one long document and of five.
 PACKED = torch.tensor(
-    [[2, 7, 8, 3, 2, 7, 3], [2, 9, 9, 9, 9, 9, 3], [7, 3, 2, 2, 5, 3, 2]]
+    [[2, 7, 8, 3, 2, 7, 3], [2, 9, 1, 9, 9, 9, 3], [7, 3, 2, 2, 5, 3, 2]]
 )
 
 
 def _packed(seed: int) -> list[tuple[Tensor]]:
     generator = torch.Generator().manual_seed(seed)
-    drawn = torch.randint(3, 9, (2, 9 + seed % 3), generator=generator)
-    drawn[0, [0, 3, 6]] = drawn[1, [0, 5]] = BOS
+    drawn = torch.randint(3, 9, (2, 20 + seed % 3), generator=generator)
+    drawn[0, [0, 3, 6, 8, 11]] = drawn[1, 2] = BOS
     return [(PACKED,), (drawn,)]
 
 
@@ -273,6 +284,12 @@ def my_packed_mask(tokens):
             "along the row": {COUNT: "(tokens == BOS)"},
             "the documents are counted down the batch: count along each row": {
                 "dim=1": "dim=0"
+            },
+            "a <bos> belongs to the document that it begins, not to the one before": {
+                COUNT: "((tokens == BOS).cumsum(dim=1) - (tokens == BOS).long())"
+            },
+            "<unk> is no beginning: compare with BOS itself": {
+                COUNT: "(tokens <= BOS).cumsum(dim=1)"
             },
             "a document ends after its <eos>, not before it: a new one begins with "
             "<bos>": {COUNT: "(tokens == EOS).cumsum(dim=1)"},
@@ -338,8 +355,8 @@ mistakes = {
     {
         "A": {
             "nothing hidden": "its words' rows have exact zeros: in which columns?",
-            "mask after the softmax": "its words' rows have exact zeros, which a mask "
-            "after the softmax never leaves",
+            "mask after the softmax": "its words' rows show the future strongly and "
+            "<pad> not at all: a mask after the softmax would leave both, faintly",
             "one token too far": "its first row reaches further than one word",
             "triu in place of tril": "the words' past is there as well",
             "right": "above the diagonal there is influence",
@@ -383,7 +400,13 @@ mistakes = {
 # ------------------------------------------------------------ 03.4 PyTorch's two masks
 
 PADDED, FUTURE = TOKENS == PAD, ~causal_mask(5)[0, 0]
-BAND = torch.ones(5, 5).triu(2).bool() | FUTURE.mT  # nothing causal
+# Nothing causal, and a token that may not see itself.
+BAND = torch.ones(5, 5).triu(2).bool() | FUTURE.mT | torch.eye(5)[1].diag().bool()
+
+
+def _added(hidden: Tensor) -> Tensor:
+    """The same mask as floats, which are added to the scores."""
+    return torch.zeros(hidden.shape).masked_fill(hidden, -math.inf)
 
 
 def _two(seed: int) -> list[tuple[Tensor, Tensor]]:
@@ -394,6 +417,7 @@ def _two(seed: int) -> list[tuple[Tensor, Tensor]]:
 
 FLOATS = "an attn_mask of floats, 0 and -∞: "
 NUMBERS = FLOATS + "floats are added to the scores, so 0 = may attend and -∞ = hidden"
+NEITHER = FLOATS + "another mask than with the same one in booleans"
 EITHER = "(key_padding_mask[:, None, None, :] | attn_mask)"
 from_pytorch = Exercise(
     """\
@@ -432,23 +456,33 @@ def from_pytorch(key_padding_mask, attn_mask):
                 EITHER: "(key_padding_mask[:, None, None, :] | "
                 "torch.ones(attn_mask.shape).triu(1).bool())"
             },
-            NUMBERS: [
-                {"attn_mask < 0": "attn_mask == 0"},
-                {"attn_mask < 0": "attn_mask > 0"},
-            ],
+            NUMBERS: {"attn_mask < 0": "attn_mask == 0"},
+            FLOATS + "it is transposed: its rows are the queries, as in booleans": {
+                "attn_mask < 0": "attn_mask.mT < 0"
+            },
+            FLOATS + "it has no effect: floats are added to the scores, so -∞ hides": {
+                "attn_mask < 0": "attn_mask > 0"
+            },
+            FLOATS + "one that is not causal goes wrong: read what comes in": {
+                "attn_mask < 0": "torch.ones(attn_mask.shape).triu(1).bool()"
+            },
+            "padded *queries* are hidden as well as keys: hide keys only": {
+                EITHER: "(key_padding_mask[:, None, None, :] | attn_mask | "
+                "key_padding_mask[:, None, :, None])"
+            },
         },
         _two,
         ["a boolean attn_mask: hidden is what one of the two masks hides"],
         measure=_of_tokens,
         trials=[
+            Trial((PADDED, BAND), ["another attn_mask than the causal one works, too"]),
+            Trial((PADDED, _added(FUTURE)), otherwise=NEITHER),
             Trial(
-                (PADDED, torch.zeros(5, 5).masked_fill(hidden, -math.inf)),
+                (PADDED, _added(BAND).double()),
                 [f"{FLOATS}read rightly, too"],
-                otherwise=NUMBERS,
-            )
-            for hidden in (FUTURE,)
-        ]
-        + [Trial((PADDED, BAND), ["another attn_mask than the causal one works, too"])],
+                otherwise=NEITHER,
+            ),
+        ],
         **MASK,
     ),
 )

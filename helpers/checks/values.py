@@ -51,7 +51,7 @@ class Values(Check):
         given, all_due = named, self.due()
         for several in answers:
             if several is not None and not isinstance(several, Mapping):
-                text = f"answers is a dictionary, not a {type(several).__name__}"
+                text = f"hand over a dictionary, not a {type(several).__name__}"
                 raise Stop(wrong(text))
             given = {**given, **(several or {})}
         for name in given:

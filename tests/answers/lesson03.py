@@ -71,6 +71,12 @@ def packed_by_subtraction(tokens):
     return ((apart == 0) & causal_mask(tokens.shape[1])[0]).unsqueeze(1)
 
 
+def packed_by_number(tokens, most=99, modulo=99):
+    number = (tokens == BOS).cumsum(1).clamp(max=most) % modulo
+    same = number[:, None, :, None] == number[:, None, None, :]
+    return same & causal_mask(tokens.size(1))
+
+
 def packed_with_three_axes(tokens):
     return packed_by_loops(tokens)[:, 0]
 
@@ -92,6 +98,18 @@ def by_bool(key_padding_mask, attn_mask):
     return ~key_padding_mask[:, None, None] & ~attn_mask.bool()
 
 
+def own_triangle_for_floats(key_padding_mask, attn_mask):
+    if attn_mask.is_floating_point():
+        return ~key_padding_mask[:, None, None] & causal_mask(len(attn_mask))
+    return with_isinf(key_padding_mask, attn_mask)
+
+
+def without_float_padding(key_padding_mask, attn_mask):
+    if attn_mask.is_floating_point():
+        key_padding_mask = key_padding_mask & False
+    return with_isinf(key_padding_mask, attn_mask)
+
+
 RIGHT = {
     "three_masks": [
         three(),
@@ -106,7 +124,7 @@ RIGHT = {
     ],
     "from_pytorch": [with_isinf, with_zero, by_bool],
 }
-SHAPE = "does not broadcast to (3, heads, 5, 5) as it should"
+SHAPE = "does not broadcast to (3, 1, 5, 5) as it should"
 WRONG = {
     "three_masks": [
         (three(lambda t: t != PAD), f"padding: the shape (3, 5) {SHAPE}: axes are"),
@@ -119,6 +137,9 @@ WRONG = {
         (three(lambda t: (t != 6)[:, None, None]), "20 pairs are visible"),
         (three(lambda t: (t != PAD).reshape(3, 1, 1, 5)), "is a size written as a num"),
         (three(lambda t: ~(t == PAD).float()), "`~` are for booleans"),
+        (three(decoder=lambda t: padding(t) and causal(t.size(1))), "`and`, `or`"),
+        (three(causal=lambda n: causal(n) & ~causal(n).tril(-8)), "causal: with leng"),
+        (three(decoder=lambda t: decoder(t).expand(-1, 8, -1, -1)), "8, 5, 5) does n"),
         (three(changed), "changes its inputs in place"),
         (three(causal=lambda n: causal_mask(n + 1)), "causal: the shape (1, 1, 6, 6)"),
         (three(causal=lambda n: causal_mask(5)), "is a size written as a number?"),
@@ -139,6 +160,9 @@ WRONG = {
         (lambda t: packed_by_loops(t).float(), "return booleans, not float32"),
         (lambda t: packed_by_loops(t[:1]), "pairs are visible that must be hidden"),
         (lambda t: packed_by_loops(t) | (t == BOS)[:, None, None], "pairs are visible"),
+        (lambda t: packed_by_number(t, most=3), "pairs are visible"),
+        (lambda t: packed_by_number(t, modulo=4), "pairs are visible"),
+        (lambda t: packed_by_loops(t).triu(-6), "pairs are visible"),
     ],
     "find_mistakes": [({"A": "bug"}, "A: 'bug' is none of")],
     "from_pytorch": [
@@ -146,5 +170,11 @@ WRONG = {
         (lambda k, a: ~k & ~a, "axes are lined up from the right"),
         (lambda k, a: ~(k[:, None, None] | a), "`~` are for booleans, and something"),
         (lambda k, a: with_isinf(k, a).float(), "return booleans"),
+        (
+            own_triangle_for_floats,
+            "floats, 0 and -∞: one that is not causal goes wrong",
+        ),
+        (lambda k, a: with_isinf(k, a.clone().fill_diagonal_(0)), "pairs are visible"),
+        (without_float_padding, "another mask than with the same one in booleans"),
     ],
 }

@@ -55,7 +55,7 @@ def _draw_grid(
 def draw_masks(panels: Mapping[str, tuple[Tensor, Sequence[str]]], title: str) -> None:
     """Masks of self-attention side by side, {name: (mask, tokens)}: at most two."""
     sizes = [len(words) * drawing.CELL for _, words in panels.values()]
-    height = max(sizes) + 1.25
+    height = max(sizes) + (1.25 if any(panels) else 1.0)
     ax = drawing.canvas(0.3 + sum(size + 0.75 for size in sizes), height, title=title)
     left = 0.85
     for (name, (mask, words)), size in zip(panels.items(), sizes, strict=True):
@@ -69,7 +69,7 @@ def draw_masks(panels: Mapping[str, tuple[Tensor, Sequence[str]]], title: str) -
 
 def draw_shift(words: Sequence[str]) -> None:
     """The input and, above it, what must be guessed: the same words, shifted by one."""
-    title = "Each position guesses the next word, which is in the input"
+    title = "The next word, the answer, is in the input for all but the last position"
     ax = drawing.canvas(5.5, 2.1, title=title)
     drawing.write(ax, (0.12, 1.4), "must guess", align="left")
     drawing.write(ax, (0.12, 0.45), "reads", align="left")
@@ -211,6 +211,7 @@ def losses_by_step(losses: Mapping[str, Tensor], *, title: str) -> Axes:
     curves = {name: (range(5, 10 * len(y), 10), y) for name, y in means.items()}
     _, ax = plt.subplots(figsize=(5.6, 3.4))
     learning_curves(curves, title=title, xlabel="training step", ax=ax)
+    ax.lines[0].set(linewidth=6, alpha=0.4)  # wide, as another may lie on it
     ax.set(ylim=(0, 3.2))
     ax.legend(loc="lower left", bbox_to_anchor=(0.12, 0.17), frameon=False)
     return ax
