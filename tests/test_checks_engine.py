@@ -191,7 +191,7 @@ def test_findings_say_more_where_it_helps():
 
     found = checks.lesson02.masked_attention.findings(late)
     assert "".join(finding.mark for finding in found) == "✓✓✓✓✗"
-    assert "with the rows renormalised" in found[-1].text
+    assert "before the softmax" in found[-1].text
 
 
 def test_a_table_that_breaks_does_not_break_the_lesson(capsys):
