@@ -92,7 +92,9 @@ def draw_stream(names: Sequence[str]) -> None:
         place = plus.right[0] - 0.15
     _flow(ax, (place + 0.15, y), (5.45, y))
     sums = " + ".join(["$x_0$", *(f"$f_{i + 1}$" for i in range(len(names)))])
-    drawing.write(ax, (2.8, 0.22), f"without norms, the stream ends as {sums}", size=9.5)
+    drawing.write(
+        ax, (2.8, 0.22), f"without norms, the stream ends as {sums}", size=9.5
+    )
 
 
 def draw_wirings() -> None:
