@@ -61,7 +61,7 @@ class Stack(nn.Module):
 
 
 def position_difference(x: Tensor) -> float:
-    """The share of x (batch, length, d_model) that its positions do not share.
+    """How much of x (batch, length, d_model) is left without the positions' mean.
 
     0 where all positions hold the same vector, at most 1.
     """

@@ -1,7 +1,8 @@
-"""Which wiring learns at which depth?
+"""Which wiring learns at which depth, from which first weights?
 
-Stacks of 2, 6 and 12 blocks in five wirings learn to reverse a sequence, at two
-learning rates with a warm-up of 100 steps.
+Stacks of 2 and 12 blocks in five wirings learn to reverse a sequence, at two learning
+rates with a warm-up of 100 steps. Their matrices start with Xavier's initialisation or
+with the one that `nn.Linear` has in PyTorch.
 """
 
 import multiprocessing
@@ -9,25 +10,28 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 
 import torch
+from torch import nn
 
 from helpers.wiring import WIRINGS, Reverser, learnt, train_reverser
 
-DEPTHS = (2, 6, 12)
+INITIALISATIONS = ("Xavier", "PyTorch")
+DEPTHS = (2, 12)
 RATES = (0.001, 0.003)
 SEEDS = range(3)
 STEPS = 1000
 
 
 def rows(*, tiny: bool = False) -> Iterator[dict]:
-    """A row for each wiring, depth, rate and seed; `tiny`: 21 steps of a few."""
+    """A row for each first weights, wiring, depth, rate and seed; `tiny`: a few."""
     depths, rates, seeds = DEPTHS, RATES, SEEDS
     if tiny:
         depths, rates, seeds = DEPTHS[:1], RATES[:1], SEEDS[:1]
     grid = [
-        {"wiring": wiring, "blocks": blocks, "rate": rate, "seed": seed}
+        {"first": first, "wiring": wiring, "blocks": blocks, "rate": rate, "seed": seed}
         for seed in seeds
         for blocks in depths
         for rate in rates
+        for first in INITIALISATIONS
         for wiring in WIRINGS
     ]
     if tiny:
@@ -46,6 +50,10 @@ def learn(where: dict, steps: int = STEPS) -> dict:
     """
     torch.manual_seed(where["seed"])
     model = Reverser(where["wiring"], where["blocks"])
+    if where["first"] == "PyTorch":
+        for part in model.stack.modules():
+            if isinstance(part, nn.Linear):
+                part.reset_parameters()
     options = {"steps": steps, "seed": where["seed"]}
     losses, differences = train_reverser(model, where["rate"], 100, **options)
     return where | {

@@ -1,5 +1,6 @@
 """The exercises of lesson 05, feed-forward, residual and norm: answers and mistakes."""
 
+import math
 from collections.abc import Callable
 from weakref import WeakKeyDictionary
 
@@ -8,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from helpers.checks.comparing import plain
-from helpers.checks.engine import Exercise, Part, Trial
+from helpers.checks.engine import NO_CHANGE, Exercise, Part, Trial
 from helpers.checks.findings import Stop, wrong
 from helpers.wiring import Stack, position_difference
 
@@ -77,9 +78,16 @@ NORM_MISTAKES = {
         {ROOT: "(variance.sqrt() + 1e-5)"},
         {ROOT: "(variance.sqrt() + 1e-6)"},
     ],
-    "eps has another size: take 1e-5": [
-        {ROOT: f"(variance + {eps}).sqrt()"} for eps in ("1e-6", "1e-8", "1e-12")
+    "eps is not 1e-5, added to the variance: `(variance + 1e-5).sqrt()`": [
+        {ROOT: f"(variance + {eps}).sqrt()"}
+        for eps in ("1e-3", "1e-6", "1e-8", "1e-12")
     ],
+    "the mean is taken over the positions, the variance over the features: take both "
+    "over the features": {
+        MEAN: MEAN.replace("-1", "-2"),
+        SQUARES: "x.var(dim=-1, correction=0, keepdim=True)",
+    },
+    "1 is added to the gain: `gain * normalised + bias`": {"gain * ": "(gain + 1) * "},
 }
 
 
@@ -142,7 +150,9 @@ class _Sublayer(nn.Module):
         self.weight = nn.Parameter(torch.randn(d_model, d_model))
         self.mixes = mixes
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, *more: Tensor) -> Tensor:
+        if more:
+            raise Stop(wrong("`attention` and `feed_forward` take one tensor each"))
         y = torch.tanh(x @ self.weight.to(x.dtype))
         return y.cumsum(dim=1) if self.mixes else y
 
@@ -191,6 +201,14 @@ LAST_MISTAKES = {
         ONE_LAST: "x + norm_1(attention(x))",
         TWO_LAST: "x + norm_2(feed_forward(x))",
     },
+    f"feed-forward reads the block's input: {SECOND}": {
+        f"x = {ONE_LAST}": f"y = {ONE_LAST}",
+        TWO_LAST: "norm_2(y + feed_forward(x))",
+    },
+    f"the second way around starts at the block's input: {SECOND}": {
+        f"x = {ONE_LAST}": f"y = {ONE_LAST}",
+        TWO_LAST: "norm_2(x + feed_forward(y))",
+    },
     "there is no norm: `norm(x + sublayer(x))`": {
         ONE_LAST: "x + attention(x)",
         TWO_LAST: "x + feed_forward(x)",
@@ -216,10 +234,26 @@ FIRST_MISTAKES = {
     },
     "this is norm last: here the norm takes the sublayer's input alone, "
     "`x + sublayer(norm(x))`": {ONE_FIRST: ONE_LAST, TWO_FIRST: TWO_LAST},
-    f"the norm is added instead of x: {STREAM}": {
-        ONE_FIRST: "norm_1(x) + attention(norm_1(x))",
-        TWO_FIRST: "norm_2(x) + feed_forward(norm_2(x))",
+    f"the norm is added instead of x: {STREAM}": [
+        {
+            ONE_FIRST: "norm_1(x) + attention(norm_1(x))",
+            TWO_FIRST: "norm_2(x) + feed_forward(norm_2(x))",
+        },
+        {ONE_FIRST: "norm_1(x) + attention(norm_1(x))"},
+        {TWO_FIRST: "norm_2(x) + feed_forward(norm_2(x))"},
+    ],
+    f"feed-forward reads the block's input: {SECOND}": {
+        f"x = {ONE_FIRST}": f"y = {ONE_FIRST}",
+        TWO_FIRST: "y + feed_forward(norm_2(x))",
     },
+    f"the second way around starts at the block's input: {SECOND}": {
+        f"x = {ONE_FIRST}": f"y = {ONE_FIRST}",
+        TWO_FIRST: "x + feed_forward(norm_2(y))",
+    },
+    "there is a norm at the end: the one at the top belongs to the stack, not to "
+    "each block": [
+        {TWO_FIRST: f"{norm}({TWO_FIRST})"} for norm in ("norm_1", "norm_2")
+    ],
     "the norm takes the sublayer's output: it takes its input, "
     "`x + sublayer(norm(x))`": {
         ONE_FIRST: "x + norm_1(attention(x))",
@@ -283,50 +317,86 @@ MEASURED: WeakKeyDictionary = WeakKeyDictionary()  # {wiring: {seed: what came o
 def _stacked(wiring: Callable) -> Callable:
     """The wiring as a function: what 48 untrained blocks wired so do to a signal."""
 
-    def wire(x: Tensor, sublayer: nn.Module, norm: nn.Module) -> Tensor:
-        y = plain(wiring(x, sublayer, norm))
+    def function(demand: int) -> list[float]:
+        known, seed = MEASURED.setdefault(wiring, {}), torch.initial_seed()
+        if seed not in known:
+            known[seed] = _measured(wiring)
+        return known[seed]
+
+    return function
+
+
+def _measured(wiring: Callable) -> list[float]:
+    """Idle sublayers, size, gradients' ratio, difference, the sublayers' share."""
+    passed: list[bool] = []  # of each sublayer: whether a gradient passes through it
+    silent = False
+
+    def wire(x: Tensor, sublayer: Callable, norm: nn.Module) -> Tensor:
+        read: list[Tensor] = []
+
+        def listening(y: Tensor) -> Tensor:
+            read.append(y)
+            return torch.zeros_like(y) if silent else sublayer(y)
+
+        y = plain(wiring(x, listening, norm))
         if y is None or y is ...:
             raise NotImplementedError
         if not isinstance(y, Tensor) or y.shape != x.shape:
             found = getattr(y, "shape", type(y).__name__)
             text = f"the wiring is to give a tensor of shape {tuple(x.shape)}"
             raise Stop(wrong(f"{text}, as x has, not: {found}"))
+        passed.append(any(_reaches(one, x) for one in read))
         return y.to(x.dtype)
 
-    def function(demand: int) -> list[float]:
-        known, seed = MEASURED.setdefault(wiring, {}), torch.initial_seed()
-        if seed not in known:
-            with torch.random.fork_rng(devices=[]):
-                torch.manual_seed(0)
-                stack = Stack(BLOCKS, 32, wire, last_norm=False).double()
-                x = torch.randn(4, 12, 32, dtype=torch.double)
-            known[seed] = _measured(stack, stack.states(x))
-        return known[seed]
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        stack = Stack(BLOCKS, 32, wire, last_norm=False).double()
+        x = torch.randn(4, 12, 32, dtype=torch.double).requires_grad_()
+    try:
+        states = stack.states(x)
+        idle = passed.count(False), *_gradients(stack, states)
+        silent = True
+        without = stack.states(x)[-1]
+    except RuntimeError as error:
+        if "modified by an inplace operation" not in str(error):
+            raise
+        raise Stop(wrong(f"no gradient can flow: {NO_CHANGE}")) from None
+    top = states[-1]
+    return [
+        float(max(idle[:2])),
+        top.square().mean().sqrt().item(),
+        idle[2],
+        position_difference(top),
+        100 * ((top - without).norm() / top.norm()).item(),
+    ]
 
-    return function
+
+def _reaches(y: Tensor, x: Tensor) -> bool:
+    """Whether what a sublayer reads passes a gradient back to the stream x."""
+    if not y.requires_grad or not x.requires_grad:
+        return False
+    weights = torch.linspace(-1, 1, y.numel(), dtype=y.dtype).view(y.shape).square()
+    (gradient,) = torch.autograd.grad(
+        (y * weights).sum(), x, retain_graph=True, allow_unused=True
+    )
+    return gradient is not None and bool(gradient.any())
 
 
-def _measured(stack: Stack, states: list[Tensor]) -> list[float]:
-    """Size, gradients' ratio, difference, effect, and sublayers without gradient."""
-    top, start = states[-1], states[0]
+def _gradients(stack: Stack, states: list[Tensor]) -> tuple[int, float]:
+    """Sublayers whose weights get no gradient, and the gradient, first / last."""
     weights = [
         part.weight
         for block in stack.blocks
         for part in (block.attention.output_projection, block.feed_forward.contract)
     ]
-    norms = [0.0] * (2 + len(weights))
-    if top.requires_grad:
-        loss = (top * torch.linspace(-1, 1, 32)).square().mean()
-        leaves = [states[1], top, *weights]
-        gradients = torch.autograd.grad(loss, leaves, allow_unused=True)
-        norms = [0.0 if g is None else g.norm().item() for g in gradients]
-    return [
-        top.square().mean().sqrt().item(),
-        norms[0] / max(norms[1], 1e-30),
-        position_difference(top),
-        (top / top.norm() - start / start.norm()).norm().item(),
-        float(norms[2:].count(0.0)),
-    ]
+    top = states[-1]
+    if not top.requires_grad:
+        return len(weights), 0.0
+    loss = (top * torch.linspace(-1, 1, 32)).square().mean()
+    leaves = [states[1], top, *weights]
+    gradients = torch.autograd.grad(loss, leaves, allow_unused=True)
+    first, last, *others = (0.0 if g is None else g.norm().item() for g in gradients)
+    return others.count(0.0), first / max(last, 1e-30)
 
 
 def _trial(index: int, low: float, high: float, praise: str, otherwise: str) -> Trial:
@@ -353,7 +423,10 @@ def my_wiring(x, sublayer, norm):
                 {WIRED: "x"},
                 {WIRED: "norm(x)"},
             ],
-            "there is no way around, so the signal dies": {WIRED: "sublayer(x)"},
+            "the signal dies: lead x around every sublayer, at nearly its full size": [
+                {WIRED: "sublayer(x)"},
+                {WIRED: "(x + sublayer(x)) / 2"},
+            ],
             "there is no way around, so all positions become alike": [
                 {WIRED: "norm(sublayer(x))"},
                 {WIRED: "sublayer(norm(x))"},
@@ -366,45 +439,44 @@ def my_wiring(x, sublayer, norm):
             "this is norm first without a last norm: the stream has grown too large": {
                 WIRED: "x + sublayer(norm(x))"
             },
-            "the way around is halved 96 times, so the input is lost": {
-                WIRED: "(x + sublayer(x)) / 2"
-            },
         },
         trials=[
             _trial(
-                4,
                 0,
                 0,
-                "all 96 sublayers get a gradient",
-                "{found:.0f} of 96 sublayers get no gradient",
+                0,
+                "all 96 sublayers read the stream and get a gradient",
+                "{found:.0f} of 96 sublayers do not read the stream with its gradient, "
+                "or get no gradient",
             ),
             _trial(
-                0,
+                1,
                 0.5,
                 2,
                 "the stream keeps its size ({found:.2f})",
                 "the size at the top is {found:.2g}: between 0.5 and 2 is due",
             ),
             _trial(
-                1,
+                2,
                 0.1,
                 10,
                 "the gradient keeps its size (first / last {found:.2f})",
                 "the gradient, first / last, is {found:.2g}: 0.1 to 10 is due",
             ),
             _trial(
-                2,
+                3,
                 0.5,
                 1,
                 "positions stay apart ({found:.2f})",
                 "positions differ by {found:.2g} at the top: at least 0.5 is due",
             ),
             _trial(
-                3,
-                0.3,
-                9,
-                "and the stack does something ({found:.2f})",
-                "the stack changes its input by {found:.2g}: at least 0.3 is due",
+                4,
+                2,
+                math.inf,
+                "the sublayers change the top by {found:.0f} %",
+                "if all sublayers give 0, the top changes by {found:.2g} %: at least "
+                "2 % is due",
             ),
         ],
         use=_stacked,

@@ -92,7 +92,9 @@ def draw_stream(names: Sequence[str]) -> None:
         place = plus.right[0] - 0.15
     _flow(ax, (place + 0.15, y), (5.45, y))
     sums = " + ".join(["$x_0$", *(f"$f_{i + 1}$" for i in range(len(names)))])
-    drawing.write(ax, (2.8, 0.22), f"at the end of the stream: {sums}", size=9.5)
+    drawing.write(
+        ax, (2.8, 0.22), f"without norms, the stream ends as {sums}", size=9.5
+    )
 
 
 def draw_wirings() -> None:
@@ -172,14 +174,22 @@ def wiring_lines(
 
 
 def steps_to_learn(
-    table: pd.DataFrame, *, x: str, hue: str, title: str, limit: int, ax: Axes
+    table: pd.DataFrame,
+    *,
+    x: str,
+    hue: str,
+    title: str,
+    limit: int,
+    ax: Axes,
+    places: Sequence[float] = (),
 ) -> Axes:
     """Steps to learn by x, a mark for each run and a line through the medians.
 
     A run that has not learnt has no `steps` and stands above the limit, as "never".
-    Values of hue that are wirings have their own looks.
+    Values of hue that are wirings have their own looks. `places` are the values on the
+    x axis, if there are to be more than the table has.
     """
-    never, places = 1.35 * limit, sorted(table[x].unique())
+    never, places = 1.35 * limit, [*places] or sorted(table[x].unique())
     spare = iter(SHADES)
     for i, (name, runs) in enumerate(table.groupby(hue, sort=False)):
         colour, style, marker = LOOKS.get(name) or next(spare)
@@ -195,6 +205,7 @@ def steps_to_learn(
     ax.axhline(1.15 * limit, color="grey", lw=0.8)
     ax.set(yscale="log", ylabel="steps to learn", xlabel=x, title=title)
     ax.set_xticks(range(len(places)), [f"{place:g}" for place in places])
+    ax.set_xlim(-0.4, len(places) - 0.6)
     ticks = [100, 200, 500, limit, never]
     ax.set_yticks(ticks, [*map(str, ticks[:-1]), "never"])
     ax.set_ylim(ticks[0] * 0.75, never * 1.2)
