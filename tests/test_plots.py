@@ -337,7 +337,12 @@ def lit_text(*lit):
 
 
 EXPECTED = {
-    "data": {"10", "the  black  cat  sleeps  .", "<bos>  le  chat  noir  dort  ."},
+    "data": {
+        "10",
+        "the  black  cat  sleeps  .  <eos>",
+        "<bos>  le  chat  noir  dort  .",
+        "true words",
+    },
     "embeddings": {"01", "embedding"},
     "positions": {"01", "+ positions"},
     "attention": {"02", "self-attention", "masked self-attention", "cross-attention"},
