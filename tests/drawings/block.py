@@ -7,8 +7,8 @@ from helpers.plots.mechanisms import block
 
 ROWS = ["the", "cat", "sleeps", "<pad>", "a", "bird", "sings", "loudly"]
 LINES = {
-    "The gradient": {name: [[0.5] * 24, [0.1] * 24] for name in block.LOOKS},
-    "The positions": {name: [[0.97] * 25] for name in block.LOOKS},
+    name: [{"gradient": [0.5] * 24, "difference": [0.97] * 25}] * 2
+    for name in block.LOOKS
 }
 RUNS = pd.DataFrame(
     {"blocks": depth, "wiring": name, "steps": None if name == "bare" else 300.0}
@@ -29,7 +29,9 @@ DRAWINGS = {
     ),
     "stream": lambda: block.draw_stream(["attention", "feed-\nforward"] * 2),
     "wirings": block.draw_wirings,
-    "wiring_lines": lambda: block.wiring_lines(LINES, ["gradient", "positions differ"]),
+    "wiring_lines": lambda: block.wiring_lines(
+        LINES, {"gradient": "gradient", "difference": "positions differ"}, title=""
+    ),
     "steps_to_learn": lambda: block.steps_to_learn(
         RUNS, x="blocks", hue="wiring", title="", limit=1000, ax=plt.subplots()[1]
     ),

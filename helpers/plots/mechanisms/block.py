@@ -150,26 +150,32 @@ def _plus(ax: Axes, middle: tuple[float, float]) -> Block:
 
 
 def wiring_lines(
-    panels: Mapping[str, Mapping[str, Sequence[Sequence[float]]]],
-    ylabels: Sequence[str],
+    runs: Mapping[str, Sequence[Mapping[str, Sequence[float]]]],
+    ylabels: Mapping[str, str],
+    *,
+    title: str,
 ) -> Figure:
-    """A panel above another; in each, a line for each seed of each wiring, by block.
+    """A panel for each of `ylabels`; in it, a line for each seed of each wiring.
 
-    panels {title: {wiring: [values of a seed]}}: the last value is that of the last
-    block, so a line with a value more begins at block 0, the input.
+    runs {wiring: [{name of a panel: its values by block} of each seed]}: the last
+    value is that of the last block, so a line with a value more begins at block 0, the
+    input.
     """
-    figure, axes = plt.subplots(len(panels), figsize=(6.2, 3.3 * len(panels)))
-    for ax, (title, lines), ylabel in zip(axes, panels.items(), ylabels, strict=True):
-        last = min(len(seeds[0]) for seeds in lines.values()) // 2 * 2
-        for wiring, seeds in lines.items():
+    figure, axes = plt.subplots(len(ylabels), figsize=(6.2, 2.9 * len(ylabels)))
+    for ax, (name, ylabel) in zip(axes, ylabels.items(), strict=True):
+        last = min(len(run[name]) for seeds in runs.values() for run in seeds) // 2 * 2
+        for wiring, seeds in runs.items():
             colour, style, _ = LOOKS[wiring]
             look = {"color": colour, "linestyle": style, "lw": 1.8}
-            for line in seeds:
-                ax.semilogy(range(last + 1 - len(line), last + 1), line, **look)
+            for run in seeds:
+                ax.semilogy(
+                    range(last + 1 - len(run[name]), last + 1), run[name], **look
+                )
             ax.plot([], [], label=wiring, **look)
-        ax.set(xlabel="block", ylabel=ylabel, title=title)
+        ax.set(xlabel="block", ylabel=ylabel)
+    axes[0].set_title(title)
     look = {"loc": "outside lower center", "ncols": 3, "handlelength": 3.5}
-    figure.legend(*ax.get_legend_handles_labels(), **look)
+    figure.legend(*axes[0].get_legend_handles_labels(), **look)
     return figure
 
 
