@@ -22,7 +22,8 @@ RIGHT = {
 }
 WRONG = {
     "looks_at": [
-        (lambda weights: torch.zeros(len(weights)), "the result differs"),
+        (lambda weights: torch.zeros(len(weights)).long(), "the result differs"),
+        (lambda weights: [float(row.argmax()) for row in weights], "whole number"),
         (lambda weights: torch.eye(len(weights)), "the shape is"),
         (lambda weights: weights, "the shape is"),
     ]
