@@ -182,7 +182,7 @@ def influence_maps(
         ax.set(xlabel="input", ylabel="output")
         wrong = (strength > 0) & ~allowed if allowed is not None else strength < 0
         for i, j in wrong.nonzero().tolist():
-            frame = {"fill": False, "ec": LEAK, "lw": 2.5}
+            frame = {"fill": False, "ec": LEAK, "lw": 3.5}
             ax.add_patch(Rectangle((j + 0.05, i + 0.05), 0.9, 0.9, **frame))
     figure.suptitle(title, x=0.01, ha="left", fontsize=11)
     return figure
