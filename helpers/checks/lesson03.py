@@ -19,18 +19,16 @@ from helpers.masks import causal_mask, decoder_mask, padding_mask
 
 # ------------------------------------------------------------ what all masks share
 
-ALIGN = (
-    "axes are lined up from the right, so the batch would meet the queries or the "
-    "heads: an index of `None` puts an axis of size 1 between"
-)
+ALIGN = "axes are lined up from the right, and an index of `None` adds one of size 1"
 BOOLEANS = "`&`, `|` and `~` are for booleans, and something here is numbers"
 # What part of PyTorch's message means, where masks are made.
-REASONS = {"must match the size": ALIGN, "not implemented for": BOOLEANS}
-REASONS["is only implemented on"] = BOOLEANS
-REASONS["is ambiguous"] = (
-    "`and`, `or`, `not` and `if` ask for one truth value, a mask has many: `&`, `|` "
-    "and `~` work on each"
-)
+REASONS = {
+    "must match the size": "two sizes differ; axes are lined up from the right",
+    '"bitwise': BOOLEANS,
+    "operator.invert": BOOLEANS,
+    "is ambiguous": "one truth value is asked for, as by `and`, `or`, `not` and `if`, "
+    "and a mask has many: `&`, `|` and `~` work on each",
+}
 
 
 def _explained(function: Callable) -> Callable:
@@ -99,6 +97,7 @@ def _describe(value: Tensor, due: Tensor) -> str:
 
 MASK = {
     "gradients": False,
+    "doubt": "",
     "use": _explained,
     "describe": _describe,
     "picture": _picture,
@@ -154,18 +153,13 @@ def my_decoder_mask(tokens):
                 {REAL: "(tokens > 3)"},
                 {REAL: "(tokens > 1)"},
             ],
-            "it hides padding at the end only: it may stand anywhere": {
-                REAL: "((tokens != PAD).flip(1).cumsum(1).flip(1) > 0)"
-            },
-            "it counts the words and takes so many from the left: padding may stand "
-            "elsewhere, so compare each token with PAD": {
-                REAL: "(torch.arange(tokens.size(1)) < "
-                "(tokens != PAD).sum(1, keepdim=True))"
-            },
-            "nothing is hidden": {REAL: "(tokens == tokens)"},
-            "it hides the future, which is the other mask's task": {
-                KEYS: f"{KEYS} & {PAST}"
-            },
+            "it is right for padding at the end only, which may stand anywhere": [
+                {REAL: "((tokens != PAD).flip(1).cumsum(1).flip(1) > 0)"},
+                {
+                    REAL: "(torch.arange(tokens.size(1)) < "
+                    "(tokens != PAD).sum(1, keepdim=True))"
+                },
+            ],
         },
         _tokens,
         ["padded keys are hidden from every query, and nothing else is"],
@@ -181,10 +175,6 @@ def my_decoder_mask(tokens):
             "it is upside down, so that the past is hidden": {TRIL: "triu()"},
             ITSELF: {TRIL: "tril(-1)"},
             TOO_FAR: {TRIL: "tril(1)"},
-            "nothing is hidden": {TRIL: "clone()"},
-            "each token sees itself alone: the past is visible, too": {
-                TRIL: "tril().triu()"
-            },
         },
         lambda seed: [(5,), (20 + seed % 3,)],
         ["each token sees itself and the past"],
@@ -208,20 +198,10 @@ def my_decoder_mask(tokens):
             "it hides padded queries as well as keys: hide keys only": {
                 BOTH: f"{BOTH} & my_padding_mask(tokens).mT"
             },
-            "the past is hidden and the future is not": {BOTH: f"{BOTH}.mT"},
             ITSELF: {BOTH: f"{BOTH}.tril(-1)"},
             TOO_FAR: {
                 BOTH: f"my_padding_mask(tokens) & ({PAST} | "
                 "torch.eye(tokens.size(1)).roll(1, 1).bool().triu())"
-            },
-            "both masks are inverted before they are combined": {
-                BOTH: f"~my_padding_mask(tokens) & ~{PAST}"
-            },
-            "padding sees itself: as a key it is hidden from all": {
-                BOTH: f"{BOTH} | torch.eye(tokens.size(1)).bool()"
-            },
-            "a query with nothing to see sees everything: it stays empty": {
-                BOTH: f"({BOTH}) | ~({BOTH}).any(dim=-1, keepdim=True)"
             },
         },
         _tokens,
@@ -271,14 +251,9 @@ def my_packed_mask(tokens):
                 {TOGETHER: "causal_mask(tokens.size(1))"},
                 {SAME: SAME.replace("==", ">=")},
             ],
-            "a token sees other documents only": {SAME: SAME.replace("==", "!=")},
-            "the past is hidden and the future is not": {TOGETHER: f"({TOGETHER}).mT"},
             ITSELF: {TOGETHER: f"({TOGETHER}).tril(-1)"},
             "the beginning of a document, <bos>, is hidden from it": {
                 TOGETHER: f"{TOGETHER} & (tokens != BOS)[:, None, None, :]"
-            },
-            "equal *words* see each other: compare the numbers of documents": {
-                COUNT: "tokens"
             },
             "`tokens == BOS` marks beginnings only: number the documents, by counting "
             "along the row": {COUNT: "(tokens == BOS)"},
@@ -298,12 +273,6 @@ def my_packed_mask(tokens):
             "each <bos> stays visible to later documents: it belongs to its own": {
                 TOGETHER: "(same | (tokens == BOS)[:, None, None, :]) & "
                 "causal_mask(tokens.size(1))"
-            },
-            "each token sees itself alone: its document's past is visible, too": {
-                TOGETHER: f"({TOGETHER}).triu()"
-            },
-            "only a token's neighbours are visible: all of its document's past is": {
-                TOGETHER: f"({TOGETHER}).triu(-1)"
             },
         },
         _packed,
@@ -366,8 +335,8 @@ mistakes = {
             "one token too few": "its first word reaches itself",
         },
         "C": {
-            "nothing hidden": "nearly, as everything reaches everything; but without a "
-            "mask, hidden cells would be about as strong as the others",
+            "nothing hidden": "nearly, as everything reaches everything; but in the "
+            "first row, the cells that should be hidden are faint",
             "or in place of and": "the words' rows have not a single exact zero",
             "right": "a small influence is not 0: there is no exact zero",
         },
@@ -416,8 +385,6 @@ def _two(seed: int) -> list[tuple[Tensor, Tensor]]:
 
 
 FLOATS = "an attn_mask of floats, 0 and -∞: "
-NUMBERS = FLOATS + "floats are added to the scores, so 0 = may attend and -∞ = hidden"
-NEITHER = FLOATS + "another mask than with the same one in booleans"
 EITHER = "(key_padding_mask[:, None, None, :] | attn_mask)"
 from_pytorch = Exercise(
     """\
@@ -451,20 +418,8 @@ def from_pytorch(key_padding_mask, attn_mask):
             "the attn_mask is transposed: its rows are the queries, as ours": {
                 EITHER: "(key_padding_mask[:, None, None, :] | attn_mask.mT)"
             },
-            "with an attn_mask that is not causal it goes wrong: read the mask that "
-            "comes in, do not make one": {
-                EITHER: "(key_padding_mask[:, None, None, :] | "
-                "torch.ones(attn_mask.shape).triu(1).bool())"
-            },
-            NUMBERS: {"attn_mask < 0": "attn_mask == 0"},
-            FLOATS + "it is transposed: its rows are the queries, as in booleans": {
-                "attn_mask < 0": "attn_mask.mT < 0"
-            },
-            FLOATS + "it has no effect: floats are added to the scores, so -∞ hides": {
-                "attn_mask < 0": "attn_mask > 0"
-            },
-            FLOATS + "one that is not causal goes wrong: read what comes in": {
-                "attn_mask < 0": "torch.ones(attn_mask.shape).triu(1).bool()"
+            "it is inverted: 0 = may attend and -∞ = hidden": {
+                "attn_mask < 0": "attn_mask == 0"
             },
             "padded *queries* are hidden as well as keys: hide keys only": {
                 EITHER: "(key_padding_mask[:, None, None, :] | attn_mask | "
@@ -475,12 +430,18 @@ def from_pytorch(key_padding_mask, attn_mask):
         ["a boolean attn_mask: hidden is what one of the two masks hides"],
         measure=_of_tokens,
         trials=[
-            Trial((PADDED, BAND), ["another attn_mask than the causal one works, too"]),
-            Trial((PADDED, _added(FUTURE)), otherwise=NEITHER),
+            Trial(
+                (PADDED, BAND),
+                ["another attn_mask than the causal one works, too"],
+                "with an attn_mask that is not causal it goes wrong: ",
+                picture=_picture,
+            ),
+            Trial((PADDED, _added(FUTURE)), before=FLOATS),
             Trial(
                 (PADDED, _added(BAND).double()),
                 [f"{FLOATS}read rightly, too"],
-                otherwise=NEITHER,
+                f"{FLOATS}one that is not causal, in float64, goes wrong: ",
+                picture=_picture,
             ),
         ],
         **MASK,

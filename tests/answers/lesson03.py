@@ -1,6 +1,7 @@
 """Answers to lesson 03's exercises that no table holds: right ones, and wrong ones."""
 
 import math
+from functools import lru_cache
 
 import torch
 
@@ -117,6 +118,10 @@ RIGHT = {
         three(causal=lambda n: torch.tril(torch.ones(1, n, n)) == 1),
         three(decoder=lambda t: torch.logical_and(padding(t), causal(t.size(1)))),
         three(lambda t: padding(t).numpy(), lambda n: causal_mask(n).numpy()),
+        three(
+            causal=lambda n: tuple(tuple(k <= q for k in range(n)) for q in range(n))
+        ),
+        three(causal=lru_cache(causal)),
     ],
     "packed_mask": [packed_by_loops, packed_by_subtraction],
     "find_mistakes": [
@@ -135,21 +140,27 @@ WRONG = {
         (three(lambda t: padding(t) * 1), "padding: return booleans, not int64: a com"),
         (three(lambda t: low(t)[:, None, None]), "0 and -∞ are another convention"),
         (three(lambda t: (t != 6)[:, None, None]), "20 pairs are visible"),
-        (three(lambda t: (t != PAD).reshape(3, 1, 1, 5)), "is a size written as a num"),
+        (three(lambda t: (t != PAD).reshape(3, 1, 1, 5)), "with tokens (2, 2"),
         (three(lambda t: ~(t == PAD).float()), "`~` are for booleans"),
         (three(decoder=lambda t: padding(t) and causal(t.size(1))), "`and`, `or`"),
         (three(causal=lambda n: causal(n) & ~causal(n).tril(-8)), "causal: with leng"),
         (three(decoder=lambda t: decoder(t).expand(-1, 8, -1, -1)), "8, 5, 5) does n"),
+        (three(lambda t: padding(t).cumprod(-1) > 0), "15 the other way round"),
+        (three(lambda t: decoder(t)), "0 pairs are visible that must be hidden, 22"),
+        (three(causal=lambda n: torch.ones(n, n).bool()), "causal: 10 pairs are"),
+        (three(causal=lambda n: torch.eye(n).bool()), "10 the other way round"),
+        (three(decoder=lambda t: decoder(t).mT), "decoder: 22 pairs are visible"),
+        (three(decoder=lambda t: decoder(t) | torch.eye(t.size(1)).bool()), "4 pairs"),
         (three(changed), "changes its inputs in place"),
         (three(causal=lambda n: causal_mask(n + 1)), "causal: the shape (1, 1, 6, 6)"),
-        (three(causal=lambda n: causal_mask(5)), "is a size written as a number?"),
+        (three(causal=lambda n: causal_mask(5)), "causal: with length 2"),
         (three(causal=lambda n: torch.ones(n, n).tril()), "causal: return booleans"),
         (
             three(decoder=lambda t: decoder_mask(t)[:, 0]),
             "decoder: the shape (3, 5, 5)",
         ),
-        (three(decoder=lambda t: (t != PAD) & causal(5)), "axes are lined up from"),
-        (three(decoder=lambda t: padding(t) & causal(len(t))), "axes are lined up"),
+        (three(decoder=lambda t: (t != PAD) & causal(5)), "two sizes differ; axes"),
+        (three(decoder=lambda t: padding(t) & causal(len(t))), "two sizes differ"),
         (
             three(decoder=lambda t: padding(t) & torch.ones(5, 5).tril()),
             "for booleans, and something here is numbers",
@@ -167,14 +178,17 @@ WRONG = {
     "find_mistakes": [({"A": "bug"}, "A: 'bug' is none of")],
     "from_pytorch": [
         (lambda k, a: ~(k[:, None] | a), "the shape (3, 5, 5) does not"),
-        (lambda k, a: ~k & ~a, "axes are lined up from the right"),
+        (lambda k, a: ~k & ~a, "two sizes differ; axes are lined up"),
         (lambda k, a: ~(k[:, None, None] | a), "`~` are for booleans, and something"),
         (lambda k, a: with_isinf(k, a).float(), "return booleans"),
         (
             own_triangle_for_floats,
-            "floats, 0 and -∞: one that is not causal goes wrong",
+            "floats, 0 and -∞: one that is not causal, in float64, goes wrong: 24",
         ),
         (lambda k, a: with_isinf(k, a.clone().fill_diagonal_(0)), "pairs are visible"),
-        (without_float_padding, "another mask than with the same one in booleans"),
+        (
+            without_float_padding,
+            "an attn_mask of floats, 0 and -∞: 12 pairs are visible",
+        ),
     ],
 }

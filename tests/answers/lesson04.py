@@ -6,6 +6,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from helpers.attention import attention
+
 # ------------------------------------------------------------ 04.1 split and join
 
 
@@ -175,6 +177,35 @@ class AveragesWhatIsHidden(Unmasked):
     fill = -1e9
 
 
+class ByExponentials(Unmasked):
+    """Its sums are 0 only for a hidden row; right as long as scores are moderate."""
+
+    def forward(self, query, key, value, mask=None):
+        q = split(self.query_projection(query), self.count)
+        k = split(self.key_projection(key), self.count)
+        v = split(self.value_projection(value), self.count)
+        scores = q @ k.mT / math.sqrt(q.size(-1))
+        shares = (scores - scores.amax(-1, keepdim=True)).exp()
+        shares = shares if mask is None else shares * mask
+        weights = shares / (shares.sum(-1, keepdim=True) + 1e-12)
+        return self.output_projection(join(weights @ v))
+
+
+class ForgetsTheWeights(Named):
+    """What `attention` returns is taken for the context alone."""
+
+    def forward(self, query, key, value, mask=None):
+        q = split(self.query_projection(query), self.count)
+        k = split(self.key_projection(key), self.count)
+        v = split(self.value_projection(value), self.count)
+        return self.output_projection(attention(q, k, v, mask).transpose(1, 2))
+
+
+class ForgetsToJoin(ForgetsTheWeights):
+    def forward(self, query, key, value, mask=None):
+        return self.output_projection(attention(query, key, value, mask))
+
+
 class MaskTransposedForSquares(WithPyTorchs):
     def forward(self, query, key, value, mask=None):
         if mask is not None and query.size(1) == key.size(1):
@@ -308,13 +339,14 @@ RIGHT = {
             lambda c: c.swapaxes(1, 2).reshape(len(c), c.size(2), -1),
         ),
     ],
-    "multi_head": [WithPyTorchs, OneAfterTheOther, WithEinsum, Folded],
+    "multi_head": [WithPyTorchs, OneAfterTheOther, WithEinsum, Folded, ByExponentials],
     "third_head": [
         rows(query=6, key=6),
         rows(query=36, basis=torch.eye(8).flip(0)),
         rows(query=40, basis=torch.linalg.qr(torch.arange(64.0).view(8, 8).sin())[0]),
         lambda: [part.tolist() for part in rows()()],
         lambda: torch.stack(rows()()),
+        lambda: torch.stack(rows()()).numpy(),
         lambda: [nn.Parameter(part) for part in rows()()],
     ],
 }
@@ -334,25 +366,31 @@ WRONG = {
         ),
         ((split, lambda c: join(c).flip(1)), "join: the shape is right but"),
         ((split, lambda c: c.view(2, 3, 20)), "join: without the transpose"),
-        ((split, lambda c: join(c).squeeze()), "or an axis of 1 dropped? the shape"),
+        (
+            (split, lambda c: join(c).squeeze()),
+            "join: with context (1, 3, 1, 2) it goes wrong: the shape is",
+        ),
         (
             (split, lambda c: c.transpose(1, 2).contiguous),
             "are its parentheses missing?",
         ),
         (
             (split, lambda c: c.transpose(1, 2).reshape(len(c), c.size(2), 20)),
-            "or an axis of 1 dropped? your code stopped with",
+            "join: with context (3, 2, 7, 1) it goes wrong: your code stopped with",
         ),
         ((split, lambda c: torch.zeros(2, 3, 20)), "join: the numbers themselves have"),
     ],
     "multi_head": [
         (WithDropout, "something random"),
-        (MaskNeeded, "it stops where `mask` is None"),
+        (ForgetsTheWeights, "has no attribute 'transpose'"),
+        (ForgetsTheWeights, "`attention` returns two things"),
+        (ForgetsToJoin, "`attention` returns two things"),
+        (MaskNeeded, "bad operand type for unary ~"),
         (KeysOfTheQuerysLength, "a length is taken from the wrong input"),
         (JoinedByTheKeysLength, "a length is taken from the wrong input"),
         (Unmasked, "a query that may attend to nothing gets NaN"),
         (AveragesWhatIsHidden, "a query that may attend to nothing gets an average"),
-        (FoldedByRepeating, "one mask for all sentences"),
+        (FoldedByRepeating, "with a mask of shape (1, 1, 6, 6) it goes wrong: your"),
         (MaskTransposedForSquares, "with a mask of shape (1, 1, 6, 6) it goes wrong"),
         (Aliased, "`self.key_projection` is one of the others"),
         (Joint, "`self.query_projection` is to be `nn.Linear(d_model, d_model)`"),
@@ -376,6 +414,7 @@ WRONG = {
     "third_head": [
         (rows(query=4.0), "the right words win, but get only"),
         (rows(query=math.nan), "NaN"),
+        (rows(query=1e30, key=1e30), "NaN"),
         (rows(columns=slice(8, 16)), "the head compares places"),
         (rows(columns=slice(16, 24)), "all keys get the same weight"),
         (with_six_features, "“one two three four five six seven eight”: words that"),

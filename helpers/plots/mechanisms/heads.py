@@ -1,10 +1,11 @@
-"""Drawings of lesson 04: two looks of one word, the block of heads, split and join."""
+"""Drawings of lesson 04: two looks, the block of heads, split and join, influences."""
 
 from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap, to_rgb
+from matplotlib.patches import Rectangle
 from torch import Tensor
 
 from helpers.plots import drawing, heatmap
@@ -106,6 +107,59 @@ def _draw_heads(
         )
         blocks.append(block)
     return blocks
+
+
+def draw_sum(length: int, d_model: int, n_heads: int) -> None:
+    """Heads side by side, times W^O, are each head times its own part, added up."""
+    d_head = d_model // n_heads
+    title = "Blocks side by side, times a matrix: block times part, added"
+    ax = drawing.canvas(6.4, 3.1, title=title)
+    middles = [0.9 + 0.72 * i for i in range(n_heads)]
+    heights = [2.25 - 0.42 * i for i in range(n_heads)]
+    look = {"role": "context", "width": 0.68, "height": 0.42}
+    for i, (x, y) in enumerate(zip(middles, heights, strict=True), start=1):
+        drawing.operation(ax, (x, heights[n_heads // 2]), f"$c_{i}$", **look)
+        drawing.operation(ax, (4.6, y), f"$W^O_{i}$", width=2, height=0.39)
+    beside = (middles[-1] + 0.34 + 3.6) / 2
+    drawing.write(ax, (beside, heights[n_heads // 2]), "times", size=10)
+    drawing.write(ax, (middles[n_heads // 2], 1.02), f"({length}, {d_model})")
+    drawing.write(ax, (4.6, 1.02), f"({d_model}, {d_model})")
+    drawing.write(ax, (0.3, 0.55), "=", size=12)
+    for i in range(n_heads):
+        x = 0.85 + 1.95 * i
+        drawing.operation(ax, (x, 0.55), f"$c_{i + 1}$", **look)
+        drawing.operation(ax, (x + 0.8, 0.55), f"$W^O_{i + 1}$", height=0.39)
+        drawing.write(ax, (x, 0.18), f"({length}, {d_head})")
+        drawing.write(ax, (x + 0.8, 0.18), f"({d_head}, {d_model})")
+        if i:
+            drawing.write(ax, (x - 0.57, 0.55), "+", size=12)
+
+
+def four_influences(influences: Mapping[str, Tensor], words: Sequence[str]) -> None:
+    """Where inputs reach outputs in four modules, the past apart from the future.
+
+    influences {name: (length, length)}: how much of input j arrives in output i.
+    """
+    kinds = ("no influence", "influence of the past", "influence of the future")
+    colours = [drawing.HIDDEN, ROLES["query"], ROLES["mask"]]
+    figure, axes = plt.subplots(2, 2, figsize=(6.4, 6.2), sharex=True, sharey=True)
+    places = range(len(words))
+    for ax, (name, matrix) in zip(axes.flat, influences.items(), strict=True):
+        reached = (matrix > 0).int()
+        kind = reached + reached.triu(1)
+        ax.imshow(kind.numpy(), cmap=ListedColormap(colours), vmin=0, vmax=2)
+        ax.set_xticks(places, words, rotation=90)
+        ax.set_yticks(places, words)
+        ax.set(title=name, xlabel="input", ylabel="output")
+        ax.set_xticks([place - 0.5 for place in places], minor=True)
+        ax.set_yticks([place - 0.5 for place in places], minor=True)
+        ax.grid(which="minor", color="white", lw=1)
+        ax.tick_params(which="minor", length=0)
+        ax.label_outer()
+    keys = [Rectangle((0, 0), 1, 1, color=colour) for colour in colours]
+    figure.legend(keys, kinds, loc="outside lower center", ncols=3, frameon=False)
+    figure.suptitle("Two mistakes together respect the causal mask", fontsize=11)
+    plt.show()
 
 
 def paint_features(

@@ -18,7 +18,9 @@ from helpers.plots.heatmaps import heatmap
 from helpers.plots.spread import over_seeds
 from helpers.plots.style import COLOURS
 
-LEAK = COLOURS[1]  # what must not pass
+LEAK = "#F0308F"  # what must not pass
+# Of the four masks of the game with letters, in the order of the study.
+GAME = COLOURS[0], COLOURS[3], COLOURS[2], drawing.INK
 PALE = 0.3  # how strong what broadcasting repeats is drawn
 
 
@@ -81,8 +83,8 @@ def draw_shift(words: Sequence[str]) -> None:
     for one, other in zip(below[1:], above[:-1], strict=True):
         start, end = (one.x - 0.15, one.top[1]), (other.x + 0.15, other.bottom[1])
         drawing.arrow(ax, start, end, colour=LEAK)
-    text = "orange: forbidden, for it copies the answer"
-    drawing.write(ax, (1.13, 0.12), text, align="left", colour="#8A5F00")
+    text = "pink: forbidden, for it copies the answer"
+    drawing.write(ax, (1.13, 0.12), text, align="left", colour="#B0006D")
 
 
 def draw_three_tables(scores: Tensor, mask: Tensor, words: Sequence[str]) -> None:
@@ -153,7 +155,7 @@ def draw_packing(documents: Sequence[Sequence[str]]) -> None:
         drawing.tokens(ax, padded, (1.1, 1.95 - 0.4 * row), **place)
         blocks = drawing.tokens(ax, words, (start, 0.6), **place)
         left, right = blocks[0].left[0], blocks[-1].right[0]
-        ax.plot([left, right], [0.34, 0.34], color=COLOURS[row], lw=2)
+        ax.plot([left, right], [0.34, 0.34], color=drawing.INK, lw=2)
         drawing.write(ax, ((left + right) / 2, 0.18), f"document {row + 1}", size=9)
         start = blocks[-1].x + 0.66
 
@@ -180,7 +182,7 @@ def influence_maps(
         ax.set(xlabel="input", ylabel="output")
         wrong = (strength > 0) & ~allowed if allowed is not None else strength < 0
         for i, j in wrong.nonzero().tolist():
-            frame = {"fill": False, "ec": LEAK, "lw": 2.5}
+            frame = {"fill": False, "ec": LEAK, "lw": 3.5}
             ax.add_patch(Rectangle((j + 0.05, i + 0.05), 0.9, 0.9, **frame))
     figure.suptitle(title, x=0.01, ha="left", fontsize=11)
     return figure
@@ -193,7 +195,7 @@ def code_of_the_leak(share: Tensor, right: Tensor, *, title: str) -> Axes:
     """
     _, ax = plt.subplots(figsize=(5.6, 3.2))
     order = share.argsort().tolist()
-    for kind, marker, colour in ((True, "o", COLOURS[0]), (False, "x", COLOURS[5])):
+    for kind, marker, colour in ((True, "o", COLOURS[0]), (False, "x", drawing.INK)):
         x = [place for place, i in enumerate(order) if bool(right[i]) == kind]
         y = [share[order[place]].item() for place in x]
         name = "guessed right" if kind else "guessed wrong"
@@ -211,6 +213,8 @@ def losses_by_step(losses: Mapping[str, Tensor], *, title: str) -> Axes:
     curves = {name: (range(5, 10 * len(y), 10), y) for name, y in means.items()}
     _, ax = plt.subplots(figsize=(5.6, 3.4))
     learning_curves(curves, title=title, xlabel="training step", ax=ax)
+    for line, colour in zip(ax.lines, GAME, strict=False):
+        line.set_color(colour)
     ax.lines[0].set(linewidth=6, alpha=0.4)  # wide, as another may lie on it
     ax.set(ylim=(0, 3.2))
     ax.legend(loc="lower left", bbox_to_anchor=(0.12, 0.17), frameon=False)
@@ -220,7 +224,8 @@ def losses_by_step(losses: Mapping[str, Tensor], *, title: str) -> Axes:
 def losses_by_rate(table: pd.DataFrame, *, title: str) -> Axes:
     """The last training loss of every run of the study mask_leak."""
     _, ax = plt.subplots(figsize=(5.6, 4.2))
-    over_seeds(table, x="rate", y="loss", hue="mask", title=title, ax=ax)
+    look = {"colours": GAME, "title": title, "ax": ax}
+    over_seeds(table, x="rate", y="loss", hue="mask", **look)
     rates = sorted({*table["rate"]})
     ax.set(xscale="log", ylim=(0, 3.2))
     ax.set(xlabel="learning rate", ylabel="loss after 1,200 steps")
