@@ -60,7 +60,8 @@ class Trial:
 
     What is said may have {fields}: those of `facts(value, due)`. Where no mistake of
     the table is recognised, `otherwise` is said. `picture(value, due)` gives a function
-    that draws what is wrong, or None.
+    that draws what is wrong, or None. With `gradients`, these are compared here, too,
+    and that is said where they differ.
     """
 
     inputs: tuple
@@ -70,6 +71,7 @@ class Trial:
     accepts: Callable[[Any, Any], bool] = same  # (value, due)
     facts: Callable[[Any, Any], dict] = lambda value, due: {}
     picture: Callable[[Any, Any], Callable | None] = lambda value, due: None
+    gradients: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,7 +249,7 @@ class _Attempt:
             return
         reference, seen = self.exercise.reference(self.part), []
         names = [*inspect.signature(self.part.use(reference)).parameters]
-        trials = self.part.all_trials(seed, names)
+        trials, flows = self.part.all_trials(seed, names), True
         learns_in = trials[(len(self.part.probes(seed)) or len(trials)) - 1]
         for trial in trials:
             fault = self.fault(trial, seed, seen)
@@ -256,7 +258,13 @@ class _Attempt:
                 return
             yield from map(right, fault)
             if trial is learns_in:
-                yield from self.on_gradients(trial.inputs, names)
+                found = [*self.on_gradients(trial.inputs, names)]
+                yield from found
+                flows = not any(finding.mark == "✗" for finding in found)
+            elif trial.gradients and flows:
+                found = self.on_gradients(trial.inputs, names)
+                if any(finding.mark == "✗" for finding in found):
+                    yield wrong(trial.before + trial.gradients)
 
     def fault(self, trial: Trial, seed: int, seen: list[Seen]) -> Finding | list[str]:
         """What is wrong on the trial's inputs; where nothing is, the praise.

@@ -1,5 +1,6 @@
 """The exercises of lesson 02, attention: reference answers and known mistakes."""
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -127,7 +128,10 @@ MASK_MISTAKES = {
         {HIDE: "", AGAIN: ".masked_fill(~mask, -1e9)"},
     ],
     "hidden scores are set to 0: exp(0) is 1, so they still count; fill with "
-    "`-math.inf` (or -1e9; 1e-9 is 0)": {FILL: "~mask, 0.0", AGAIN: ""},
+    "`-math.inf` (or -1e9; 1e-9 is 0)": [
+        {FILL: "~mask, 0.0", AGAIN: ""},
+        {FILL: "~mask, 0.0"},
+    ],
     "hidden scores are set to +∞: the sign: fill with `-math.inf`": [
         {FILL: "~mask, math.inf", AGAIN: ""},
         {FILL: "~mask, 1e9", AGAIN: ""},
@@ -137,19 +141,19 @@ MASK_MISTAKES = {
         HIDE: "scores = scores + mask",
         AGAIN: "",
     },
-    f"{HARM}the mask comes after the softmax, with the rows renormalised; hide the "
-    "scores, before the softmax": {
-        HIDE: "",
-        AGAIN: f"{AGAIN}\n    weights = weights / (weights.sum(-1, True) + 1e-9)",
-    },
+    f"{HARM}fill the scores with `-math.inf`, before the softmax: after it is too "
+    "late, and a number like -100 is not low enough": [
+        {
+            HIDE: "",
+            AGAIN: f"{AGAIN}\n    weights = weights / (weights.sum(-1, True) + 1e-9)",
+        },
+        {FILL: "~mask, -100.0", AGAIN: ""},
+        {FILL: "~mask, -1000.0"},
+    ],
     BLIND: {AGAIN: ""},
     "a query that may attend to nothing gets an average of what is hidden (a finite "
     "number stands for -∞): set hidden weights to 0 after the softmax, too": {
         FILL: "~mask, -1e9",
-        AGAIN: "",
-    },
-    f"{HARM}fill hidden scores with `-math.inf`: this number is not low enough": {
-        FILL: "~mask, -100.0",
         AGAIN: "",
     },
 }
@@ -185,7 +189,7 @@ def _describe(value, due) -> str:
         return "the weights are right but the context is not: it is `weights @ value`"
     if fits[0]:
         return "the context is right but the second result is not its weights"
-    if not same(sums, torch.ones_like(sums)):
+    if (sums - 1).abs().max() > 0.001:
         worst = sums.flatten()[(sums - 1).abs().argmax()]
         return f"a row of weights sums to {worst:.3f}, not to 1: {OVER_KEYS}"
     return "the rows sum to 1, but the weights differ from the expected ones: see below"
@@ -256,7 +260,7 @@ def my_masked_attention(query, key, value, mask):
             Trial(  # a loud key, hidden from all queries
                 _changed(
                     (0, (..., 0), 10),
-                    (1, (..., 0), -60),
+                    (1, (..., 0), -600),
                     (1, (..., 4, 0), 1000),
                     (3, ..., torch.arange(5) < 4),
                 ),
@@ -269,6 +273,8 @@ def my_masked_attention(query, key, value, mask):
                 ["a query that may attend to nothing gets weights and context of 0"],
                 otherwise="where a query may attend to nothing, the result is wrong: "
                 "its weights and its context are to be 0; other queries get theirs",
+                gradients="where a query may attend to nothing, the gradients are "
+                "wrong: NaN, if -∞ is added to the scores; `masked_fill` gives none",
             ),
         ],
         **ATTENTION,
@@ -299,7 +305,7 @@ def _as_function(layer: Any) -> Callable:
             if not isinstance(linear, nn.Linear):
                 kind = type(linear).__name__
                 raise Stop(wrong(f"{THREE}: `self.{name}` is a {kind}"))
-            if linear in used:
+            if any(linear.weight is other.weight for other in used):
                 raise Stop(
                     wrong(f"{THREE}: `self.{name}` is the same layer as another")
                 )
@@ -312,6 +318,9 @@ def _as_function(layer: Any) -> Callable:
                 text += "out)`, here with d_model {}, d_head {} and d_value {}"
                 raise Stop(wrong(text.format(name, *shapes, *sizes)))
             given[f"{name}.weight"] = weight
+        for name, _ in module.named_parameters():
+            if name not in given:
+                raise Stop(wrong(f"{THREE}, and no more: there is `self.{name}`, too"))
         return functional_call(module, given, (x,))
 
     return function
@@ -352,6 +361,9 @@ class MySelfAttention(nn.Module):
             "query and key are swapped: `attention(query, key, value)`": {
                 QUERY: KEY_OF,
                 KEY_OF: QUERY,
+            },
+            "the scores are not divided by √d_head; `attention` does that": {
+                QUERY: f"{QUERY} * self.query.out_features**0.5"
             },
             "the value is x itself: project it, too: `self.value(x)`": {VALUE_OF: "x"},
             "the values are made by `self.key`: they have a layer of their own": {
@@ -394,10 +406,10 @@ def _weights(pair: tuple[Tensor, Tensor], length: int) -> Tensor:
         found = f"{tuple(query.shape)} and {tuple(key.shape)}"
         both = f"query and key are both to have the shape ({length}, d_head)"
         raise Stop(wrong(f"{both}, not {found}"))
-    weights = attention(query, key, torch.zeros(length, 1).double())[1]
-    if not weights.isfinite().all():
-        raise Stop(wrong("the weights hold NaN: query or key hold NaN or infinity"))
-    return weights
+    if not (query.float() @ key.float().mT).isfinite().all():
+        text = "the scores hold NaN or infinity: query or key do, or are too large"
+        raise Stop(wrong(text))
+    return attention(query, key, torch.zeros(length, 1).double())[1]
 
 
 def _looked_at(weights: Tensor) -> Tensor:
@@ -412,8 +424,8 @@ def _looked_at(weights: Tensor) -> Tensor:
 
 
 def _share(weights: Tensor, due: Tensor) -> float:
-    """The smallest weight where one is due."""
-    return weights[due > 0.5].min().item()
+    """The smallest weight where one is due, in whole hundredths that it reaches."""
+    return math.floor(100 * weights[due > 0.5].min().item() + 0.01) / 100
 
 
 def _at_length(length: int) -> Trial:
@@ -425,7 +437,7 @@ def _at_length(length: int) -> Trial:
         [f"length {length}: the right key gets at least {{share:.2f}}"],
         f"length {length}: ",
         "the largest weights are not one place back" + ": compare the pictures" * short,
-        lambda weights, due: _share(weights, due) > 0.8999,
+        lambda weights, due: _share(weights, due) >= 0.9,
         lambda weights, due: {"share": _share(weights, due)},
         lambda weights, due: partial(weights_beside, weights, due) if short else None,
     )

@@ -89,6 +89,25 @@ def nonsense_for_nothing(query, key, value, mask):
     return context.nan_to_num(5.0), weights.nan_to_num(7.0)
 
 
+def added(query, key, value, mask):
+    hidden = torch.zeros(mask.shape).masked_fill(~mask, -math.inf)
+    scores = query @ key.mT / math.sqrt(query.size(-1)) + hidden
+    weights = scores.softmax(-1).masked_fill(~mask, 0.0)
+    return weights @ value, weights
+
+
+def chosen(query, key, value, mask):
+    scores = query @ key.mT / math.sqrt(query.size(-1))
+    weights = torch.where(mask, scores, -math.inf).softmax(-1).nan_to_num(0.0)
+    return weights @ value, weights
+
+
+def ten_thousand_below(query, key, value, mask):
+    scores = query @ key.mT / math.sqrt(query.size(-1)) - 10_000.0 * ~mask
+    weights = scores.softmax(-1) * mask
+    return weights @ value, weights
+
+
 def in_place_after_the_softmax(query, key, value):
     weights = (query @ key.mT / math.sqrt(query.size(-1))).softmax(-1)
     weights += 0.0
@@ -135,6 +154,22 @@ class Tied(LayerByHand):
         self.key = self.query
 
 
+class TiedWeights(LayerByHand):
+    def __init__(self, wide, narrow, out):
+        super().__init__(wide, narrow, out)
+        self.key.weight = self.query.weight
+
+
+class WithOutput(LayerByHand):
+    def __init__(self, wide, narrow, out):
+        super().__init__(wide, narrow, out)
+        self.output = nn.Linear(out, out)
+
+    def forward(self, tokens):
+        context, weights = super().forward(tokens)
+        return self.output(context), weights
+
+
 class WithWrongSizes(LayerByHand):
     def __init__(self, wide, narrow, out):
         super().__init__(wide, narrow, narrow)
@@ -178,7 +213,10 @@ def by_distance(length):
 
 RIGHT = {
     "scaled_attention": SOUND,
-    "masked_attention": [with_einsum, with_pytorchs_own, head_by_head, with_zeros],
+    "masked_attention": [
+        *(with_einsum, with_pytorchs_own, head_by_head, with_zeros),
+        *(chosen, ten_thousand_below),
+    ],
     "one_place_back": [
         one_hot,
         by_distance,
@@ -206,12 +244,14 @@ WRONG = {
         ),
         (filled_with(-1e9, change=by_index), "or the mask not broadcast? your code"),
         (filled_with(-20.0), "a hidden key with a large score still does harm: fill"),
+        (added, "the gradients are wrong: NaN, if -∞ is added to the scores"),
         (nonsense_for_nothing, "where a query may attend to nothing, the result is"),
     ],
     "one_place_back": [
         (lambda n: one_hot(n, 100.0), "length 1000: the right keys win, but one gets"),
         (lambda n: one_hot(n, 3.0), "length 5: the right keys win, but one gets"),
         (lambda n: one_hot(5), "length 2: query and key are both to have the shape"),
+        (lambda n: [x * 1e25 for x in one_hot(n)], "the scores hold NaN or infinity"),
         (lambda n: one_hot(n)[0], "one tensor of shape (5, 5), where two are due"),
         (lambda n: (torch.eye(n).flip(0) * 99, torch.eye(n)), "compare the pictures"),
         (lambda n: (torch.eye(n) * math.nan, torch.eye(n)), "hold NaN or infinity"),
@@ -221,6 +261,8 @@ WRONG = {
         (WithBias, "`self.query` has a bias"),
         (WithoutKey, "there is no `self.key`"),
         (Tied, "`self.key` is the same layer as another"),
+        (TiedWeights, "`self.key` is the same layer as another"),
+        (WithOutput, "there is `self.output.weight`, too"),
         (WithWrongSizes, "the weight of `self.value` has shape"),
         (Detached, "no gradient reaches"),
         (Constant, "the weights are right but the context is not"),
