@@ -222,7 +222,6 @@ LAST_MISTAKES = {
         TWO_LAST: "norm_1(x + feed_forward(x))",
     },
     f"norm_1 is used twice: {OWN}": {TWO_LAST: "norm_1(x + feed_forward(x))"},
-    "the half with the feed-forward network is missing": {TWO_LAST: "x"},
     "the sublayers are swapped: attention comes first": {
         ONE_LAST: "norm_1(x + feed_forward(x))",
         TWO_LAST: "norm_2(x + attention(x))",
@@ -273,7 +272,6 @@ FIRST_MISTAKES = {
         TWO_FIRST: "x + feed_forward(norm_1(x))",
     },
     f"norm_1 is used twice: {OWN}": {TWO_FIRST: "x + feed_forward(norm_1(x))"},
-    "the half with the feed-forward network is missing": {TWO_FIRST: "x"},
     "the sublayers are swapped: attention comes first": {
         ONE_FIRST: "x + feed_forward(norm_1(x))",
         TWO_FIRST: "x + attention(norm_2(x))",
