@@ -222,7 +222,7 @@ def steps_to_learn(
     ax.set_xticks(range(len(places)), [f"{place:g}" for place in places])
     ax.set_xlim(-0.4, len(places) - 0.6)
     ticks = [100, 200, 500, limit, never]
-    ax.set_yticks(ticks, [*map(str, ticks[:-1]), f"> {limit}"])
+    ax.set_yticks(ticks, [*map(str, ticks[:-1]), "more"])
     ax.set_ylim(ticks[0] * 0.75, never * 1.2)
     ax.minorticks_off()
     return ax
