@@ -95,7 +95,9 @@ def _norm_inputs(seed: int, *sizes: int, spread: float = 3) -> tuple[Tensor, ...
     """x (batch, length, d_model) with mean 1, and gain and bias (d_model,)."""
     generator = torch.Generator().manual_seed(seed)
     x = 1 + spread * torch.randn(sizes, generator=generator)
-    return x, *torch.randn(2, sizes[-1], generator=generator)
+    gain, bias = torch.randn(2, sizes[-1], generator=generator)
+    gain[0] = -gain[0].abs()
+    return x, gain, bias
 
 
 def _drawn(seed: int, lowest: int = 4) -> int:
@@ -358,7 +360,7 @@ def _measured(wiring: Callable) -> list[float]:
         silent = True
         without = stack.states(x)[-1]
     except RuntimeError as error:
-        if "modified by an inplace operation" not in str(error):
+        if "inplace" not in str(error) and "in-place" not in str(error):
             raise
         raise Stop(wrong(f"no gradient can flow: {NO_CHANGE}")) from None
     top = states[-1]
@@ -426,6 +428,8 @@ def my_wiring(x, sublayer, norm):
             "the signal dies: lead x around every sublayer, at nearly its full size": [
                 {WIRED: "sublayer(x)"},
                 {WIRED: "(x + sublayer(x)) / 2"},
+                {WIRED: "(x + sublayer(norm(x))) / 2"},
+                {WIRED: "(x + sublayer(norm(x))) / 2**0.5"},
             ],
             "there is no way around, so all positions become alike": [
                 {WIRED: "norm(sublayer(x))"},

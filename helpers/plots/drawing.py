@@ -25,6 +25,10 @@ ROLES = {
     "context": COLOURS[4],
     "mask": COLOURS[5],
     "input": "#8A8A8A",
+    "attention": COLOURS[1],  # as on the architecture's map, and these, too
+    "feed-forward": COLOURS[4],
+    "norm": COLOURS[2],
+    "stream": COLOURS[2],
 }
 INK, PAPER, HIDDEN = "#222222", "#F4F4F4", "#D4D4D4"
 CELL = 0.42  # the side of a cell

@@ -14,7 +14,7 @@ from helpers.plots.drawing import ROLES, Block
 from helpers.plots.style import COLOURS
 
 # A sublayer, or the norm, in all drawings of the lesson.
-ATTENTION, FEED_FORWARD, NORM, STREAM = "weights", "value", "key", "query"
+ATTENTION, FEED_FORWARD, NORM, STREAM = "attention", "feed-forward", "norm", "stream"
 # Colour, line style and marker of each wiring, in all figures of the lesson.
 LOOKS = {
     "bare": ("#8A8A8A", ":", "x"),
@@ -100,9 +100,9 @@ def draw_stream(names: Sequence[str]) -> None:
 def draw_wirings() -> None:
     """A block wired norm last and one wired norm first, side by side."""
     title = "One block: norm last (2017) and norm first"
-    ax = drawing.canvas(5.6, 5.0, title=title)
+    ax = drawing.canvas(5.6, 5.6, title=title)
     for x, name, first in ((1.5, "norm last", False), (4.2, "norm first", True)):
-        drawing.write(ax, (x, 4.5), name, size=11)
+        drawing.write(ax, (x, 5.1), name, size=11)
         drawing.write(ax, (x, 0.2), "x", size=11)
         y = 0.34
         for sublayer, role in (
@@ -110,7 +110,15 @@ def draw_wirings() -> None:
             ("feed-forward", FEED_FORWARD),
         ):
             y = _draw_half(ax, x, y, sublayer, role, first)
-        _flow(ax, (x, y), (x, 4.32))
+        if first:
+            look = {"role": NORM, "width": 1.1, "height": 0.36}
+            top = drawing.operation(ax, (x, y + 0.45), "norm", **look)
+            _flow(ax, (x, y), top.bottom)
+            drawing.write(
+                ax, (x + 0.62, y + 0.45), "once, at\nthe top", size=8, align="left"
+            )
+            y = top.top[1]
+        _flow(ax, (x, y), (x, 4.9))
 
 
 def _draw_half(
@@ -127,12 +135,13 @@ def _draw_half(
     )
     plus = _plus(ax, (x, steps[2] if first else steps[1]))
     order = [norm, box, plus] if first else [box, plus, norm]
-    drawing.arrow(ax, (x, y), order[0].bottom)
+    side, branch = x - 0.85, y + 0.18
+    drawing.arrow(ax, (x, branch), order[0].bottom)
     for one, other in pairwise(order):
-        drawing.arrow(ax, one.top, other.bottom)
-    side, colour = x - 0.85, ROLES[STREAM]
-    ax.plot([x, side, side], [y + 0.18, y + 0.18, plus.y], color=colour, lw=2.5)
-    drawing.arrow(ax, (side, plus.y), plus.left, width=2.5, colour=colour)
+        (_flow if one is plus else drawing.arrow)(ax, one.top, other.bottom)
+    look = {"color": ROLES[STREAM], "lw": 2.5}
+    ax.plot([x, x, side, side], [y, branch, branch, plus.y], **look)
+    _flow(ax, (side, plus.y), plus.left)
     return order[-1].top[1]
 
 
@@ -191,7 +200,7 @@ def steps_to_learn(
 ) -> Axes:
     """Steps to learn by x, a mark for each run and a line through the medians.
 
-    A run that has not learnt has no `steps` and stands above the limit, as "never".
+    A run that has not learnt has no `steps` and stands above the limit.
     Values of hue that are wirings have their own looks. `places` are the values on the
     x axis, if there are to be more than the table has.
     """
@@ -213,7 +222,7 @@ def steps_to_learn(
     ax.set_xticks(range(len(places)), [f"{place:g}" for place in places])
     ax.set_xlim(-0.4, len(places) - 0.6)
     ticks = [100, 200, 500, limit, never]
-    ax.set_yticks(ticks, [*map(str, ticks[:-1]), "never"])
+    ax.set_yticks(ticks, [*map(str, ticks[:-1]), "more"])
     ax.set_ylim(ticks[0] * 0.75, never * 1.2)
     ax.minorticks_off()
     return ax
