@@ -136,6 +136,8 @@ def my_layer_norm(x, gain, bias):
                 _nearly_equal(),
                 ["eps is right where features are equal, or nearly so"],
                 "where features are equal, or nearly so: ",
+                gradients="the gradient is not that of the formula (NaN, where a root "
+                "is taken of 0): eps stands inside the only root",
             )
         ],
     ),

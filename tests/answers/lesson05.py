@@ -53,6 +53,12 @@ def clamped(x, gain, bias):
     return gain * (x - x.mean(-1, keepdim=True)) / spread + bias
 
 
+def root_of_zero(x, gain, bias):
+    centred = x - x.mean(-1, keepdim=True)
+    sigma = centred.square().mean(-1, keepdim=True).sqrt()
+    return gain * centred / (sigma.square() + 1e-5).sqrt() + bias
+
+
 def gain_and_one(x, gain, bias):
     return with_pytorchs_own(x, gain + 1, bias)
 
@@ -192,6 +198,7 @@ WRONG = {
         (root_of_the_first_size, "is a size written as a number?"),
         (without_gradient_of_the_mean, "not all of the gradient reaches x"),
         (clamped, "eps is not 1e-5, added to the variance"),
+        (root_of_zero, "the gradient is not that of the formula"),
         (gain_and_one, "1 is added to the gain"),
         (two_axes, "the mean is taken over the positions, the variance over"),
         (lambda x, gain, bias: x * 0 + bias, "the result differs from the expected"),
