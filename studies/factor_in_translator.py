@@ -2,9 +2,9 @@
 
 The factor does two things: the features of a word start √64 = 8 times larger, and each
 step of training moves them 8 times as far. The toy recipe with and without each of the
-two, and once with neither, but with the positions divided by 8. Nothing else differs;
-the output has a matrix of its own. All runs have the recipe's own learning rate, and
-three epochs of its seven.
+two; without the factor, also with positions divided or multiplied by 8. Nothing else
+differs; the output has a matrix of its own. All runs have the recipe's own learning
+rate, and three epochs of its seven.
 """
 
 import math
@@ -22,11 +22,12 @@ from helpers.translator.recipes import RECIPES, build, load_text, with_seed
 
 SEEDS, EPOCHS = range(3), 3
 WAYS = {  # the size of a word's features at the start; the factor; the positions
-    "start 1, factor": (1, True, 1),
-    "start 1, no factor": (1, False, 1),
-    "start 1/8, factor": (1 / 8, True, 1),
-    "start 1/8, no factor": (1 / 8, False, 1),
-    "start 1/8, no factor, positions / 8": (1 / 8, False, 1 / 8),
+    "words 1, factor": (1, True, 1),
+    "words 1": (1, False, 1),
+    "words 1/8, factor": (1 / 8, True, 1),
+    "words 1/8": (1 / 8, False, 1),
+    "words 1/8, positions / 8": (1 / 8, False, 1 / 8),
+    "words 1, positions × 8": (1, False, 8),
 }
 
 
@@ -57,7 +58,7 @@ def divided(embedding: nn.Embedding, _: tuple, output: torch.Tensor) -> torch.Te
 def train(way: str, seed: int, *, tiny: bool) -> dict:
     """Train a translator in one way: how well it does, and how its words have grown.
 
-    `right` is the share of new sentences (`test`) that are translated word for word,
+    `right` is the share of new sentences (`test`) that get the expected translation,
     `loss` that of the validation sentences in nats a token; `grown` says how many times
     larger the root mean square of the source embedding has become.
     """

@@ -42,7 +42,7 @@ def _picture(value: Tensor, due: Tensor, *, of: str) -> Callable | None:
 def _sizes(seed: int) -> tuple[int, int]:
     """A length, or step, and a d_model that is no multiple of 4, from the seed."""
     draw = random.Random(seed)
-    return draw.randrange(9, 30), 2 * draw.randrange(9, 15, 2)
+    return draw.randrange(33, 60), 2 * draw.randrange(9, 15, 2)
 
 
 PAIR = "features 2i and 2i + 1 share one wave, with the exponent 2i / d_model"
@@ -113,6 +113,11 @@ def my_positional_encoding(length, d_model):
                 EVEN: HALVES[0],
                 ODD: HALVES[1],
             },
+            "`//` divides without a remainder: use `/`": {
+                EXPONENT: "torch.arange(0, d_model, 2) // d_model"
+            },
+            "a minus stands at the sine": {SIN: "-angle.sin()"},
+            "a minus stands at the cosine": {COS: "-angle.cos()"},
             "the odd features hold no cosine": [{COS: SIN}, {COS: "0"}],
             "the even features hold no sine": [{SIN: COS}, {SIN: "0"}],
             "the angles are not turned into waves": {SIN: "angle", COS: "angle"},
@@ -188,9 +193,23 @@ def shift_matrix(k, d_model):
             "the angle is multiplied by 10000^(2i / d_model): divide": {
                 ANGLE: "k * 10000 ** (2 * i / d_model)"
             },
+            "it is k times the matrix of one step: multiply the angle instead": {
+                ANGLE: "1 / 10000 ** (2 * i / d_model)",
+                "return matrix": "return k * matrix",
+            },
             "the 2 of 2i is missing: pair i has the exponent 2i / d_model": {
                 ANGLE: "k / 10000 ** (i / d_model)"
             },
+            "the 2 of 2i is there twice: pair i has the exponent 2i / d_model": {
+                ANGLE: "k / 10000 ** (4 * i / d_model)"
+            },
+            "the pairs are counted from 1: i starts at 0": {
+                ANGLE: "k / 10000 ** (2 * (i + 1) / d_model)"
+            },
+            "the angle is in radians: no factor of 2π, no degrees": [
+                {ANGLE: f"{factor} * k / 10000 ** (2 * i / d_model)"}
+                for factor in ("2 * math.pi", "math.pi / 180", "180 / math.pi")
+            ],
             "it is made for a table with all sines first: here a pair's features are "
             "2i and 2i + 1": {"2 * i, 2 * i + 1": "i, i + d_model // 2"},
             "it goes on where k is negative: keep the sign of k": {
@@ -208,6 +227,7 @@ def shift_matrix(k, d_model):
         lambda seed: [(5, 16), _sizes(seed), (-2, 6)],
         ["a step of 5 at d_model 16: every position goes to the one 5 further"],
         others="other steps and sizes work too, also back (k = -2)",
+        doubt="",
         picture=partial(_picture, of="matrix"),
     ),
 )
@@ -215,6 +235,10 @@ def shift_matrix(k, d_model):
 # --------------------------------------------------------------- 01.3 the input layer
 
 WORDS = "`self.words` is to be an `nn.Embedding` of vocab_size rows, d_model wide"
+BEHIND = (
+    "a tensor stays on the CPU when the layer moves to another device: keep the table "
+    "with `self.register_buffer`"
+)
 
 
 def _as_function(layer: Any) -> Callable:
@@ -223,7 +247,8 @@ def _as_function(layer: Any) -> Callable:
     def function(tokens: Tensor, words: Tensor) -> Any:
         if isinstance(layer, nn.Module):
             raise Stop(wrong("hand over the class itself, without parentheses"))
-        d_model, longest = words.size(1), tokens.size(1) + 3
+        d_model, length = words.size(1), tokens.size(1)
+        longest = length if length > 100 else length + 3  # as long as can be, or less
         module = layer(len(words), d_model, longest)
         if module is None or module is ... or stub(getattr(layer, "forward", None)):
             raise NotImplementedError
@@ -232,6 +257,10 @@ def _as_function(layer: Any) -> Callable:
         own = getattr(module, "words", None)
         if not isinstance(own, nn.Embedding) or own.weight.shape != words.shape:
             raise Stop(wrong(f"{WORDS}: it is {own!r:.60}"))
+        for option in ("padding_idx", "max_norm"):
+            if getattr(own, option) is not None:
+                text = f"`{option}` treats some words in another way: leave it out"
+                raise Stop(wrong(text))
         if not own.weight.requires_grad:
             raise Stop(wrong("the words would not be trained: they are to be learnt"))
         learnt = {n for n, p in module.named_parameters() if p.requires_grad}
@@ -239,9 +268,28 @@ def _as_function(layer: Any) -> Callable:
             text = f"`{min(more)}` would be trained: only the words are to be learnt"
             raise Stop(wrong(f"{text}: a table that stays as it is is a buffer"))
         output = functional_call(module, {"words.weight": words}, (tokens,))
-        return None if output is None else (output, _start(own.weight.detach()))
+        if output is None:
+            return None
+        start = _start(own.weight.detach())
+        if _stays_behind(module, tokens):
+            raise Stop(wrong(BEHIND))
+        return output, start
 
     return function
+
+
+def _stays_behind(module: nn.Module, tokens: Tensor) -> bool:
+    """Whether the layer, moved to another device, stops for a tensor of the CPU's.
+
+    Afterwards it is on that device, which is torch's "meta".
+    """
+    try:
+        module.to("meta")(tokens.to("meta"))
+    except RuntimeError as error:
+        return "on device cpu" in str(error) or "found at least two dev" in str(error)
+    except Exception:  # of what that device alone cannot do
+        return False
+    return False
 
 
 def _start(weight: Tensor) -> Tensor:
@@ -250,7 +298,8 @@ def _start(weight: Tensor) -> Tensor:
     Chance may change it a little: the fewer the words, the more.
     """
     d_model, slack = weight.size(1), 0.04 + 3 / math.sqrt(weight.numel())
-    mean, size = weight.mean() * math.sqrt(d_model), weight.std() * math.sqrt(d_model)
+    mean, size = weight.mean(), weight.var(dim=0).mean().sqrt()  # between words
+    mean, size = mean * math.sqrt(d_model), size * math.sqrt(d_model)
     known = (1.0, math.sqrt(d_model), 1 / math.sqrt(d_model))
     found = (one for one in known if abs(size / one - 1) < slack)
     return torch.tensor(next(found, 0.0) if abs(mean) < slack * max(size, 1) else 0.0)
@@ -311,11 +360,12 @@ class MyInputLayer(nn.Module):
             "no positions are added": {f" + {TABLE}": ""},
             "the table is too short: it needs max_length rows": [
                 {MADE: f"positional_encoding({rows}, d_model)"}
-                for rows in ("vocab_size", 10, 99)
+                for rows in ("vocab_size", "max_length - 1", 10, 99, 512, 5000)
             ],
+            BEHIND: {BUFFER: f"self.table = {MADE}"},
             "the table is indexed by the token ids: take the rows 0 to length - 1": [
                 {TABLE: "self.table[tokens]"},
-                {TABLE: "positional_encoding(999, x.size(-1))[tokens]"},
+                {TABLE: "positional_encoding(999, x.size(-1)).to(x)[tokens]"},
             ],
             "every token gets the row of position 0: take a row for each position": {
                 TABLE: "self.table[:1]"
@@ -336,14 +386,15 @@ class MyInputLayer(nn.Module):
         },
         lambda seed: [
             _inputs(seed, 900, 3, 5, 25),
+            _inputs(seed, 30, 1, 5100, 4),
             _inputs(seed, 6, 2, 9, 120),
-            _inputs(seed, 30, 2, 120, 60),
         ],
         [
             "words · √d_model + positions, at the right places",
             "words start at 1/√d_model",
         ],
         lenient=lambda seed: _inputs(seed, 6, 4, 4, 25),
+        doubt="",
         results=("input", "start"),
         describe=_describe,
         use=_as_function,

@@ -116,7 +116,7 @@ class Frozen(InTheForward):
         self.places = nn.Embedding.from_pretrained(table)
 
     def forward(self, ids):
-        places = self.places(torch.arange(ids.shape[1]))
+        places = self.places(torch.arange(ids.shape[1], device=ids.device))
         return self.words(ids) * math.sqrt(self.words.embedding_dim) + places
 
 
@@ -124,6 +124,45 @@ class Learnt(Frozen):
     def __init__(self, vocab_size, d_model, max_length):
         super().__init__(vocab_size, d_model, max_length)
         self.places.weight.requires_grad_(True)
+
+
+class OnTheCpu(InTheForward):
+    """Its own tensor does not move with the layer."""
+
+    def __init__(self, vocab_size, d_model, max_length):
+        super().__init__(vocab_size, d_model, max_length)
+        self.tables = [positional_encoding(max_length, d_model)]
+
+    def forward(self, ids):
+        x = self.words(ids) * math.sqrt(self.words.embedding_dim)
+        return x + self.tables[0][: ids.shape[1]]
+
+
+class Sent(OnTheCpu):
+    """Its own tensor is sent where the words are."""
+
+    def forward(self, ids):
+        x = self.words(ids) * math.sqrt(self.words.embedding_dim)
+        return x + self.tables[0][: ids.shape[1]].to(ids.device)
+
+
+class Padded(InTheForward):
+    def __init__(self, vocab_size, d_model, max_length):
+        super().__init__(vocab_size, d_model, max_length)
+        self.words.padding_idx = 0
+
+
+class Alike(InTheForward):
+    """All words start the same."""
+
+    def __init__(self, vocab_size, d_model, max_length):
+        super().__init__(vocab_size, d_model, max_length)
+        self.words.weight.data[:] = self.words.weight.data[0].clone()
+
+
+class OfHalf(Frozen):
+    def __init__(self, vocab_size, d_model, max_length):
+        super().__init__(vocab_size, d_model, max_length // 2 + 3)
 
 
 class Detached(InTheForward):
@@ -216,7 +255,7 @@ class Dropping(InTheForward):
 
 
 STARTS = [AlwaysATenth, AsXavierHasIt, Started, Shorter, OffZero, FarOffZero, Tiny]
-STARTS.append(Kaiming)
+STARTS += [Kaiming, Alike]
 RIGHT = {
     "sinusoids": [with_loops, with_numpy, with_logarithms],
     "rotation": [
@@ -225,7 +264,7 @@ RIGHT = {
         lambda *x: block_by_block(*x).tolist(),
         lambda *x: torch.tensor(block_by_block(*x)).requires_grad_(),
     ],
-    "input_layer": [FromTheLayers, InTheForward, Frozen],
+    "input_layer": [FromTheLayers, InTheForward, Frozen, Sent],
 }
 WRONG = {
     "sinusoids": [
@@ -265,6 +304,9 @@ WRONG = {
         (Dropping, "something random"),
         *((start, "the words start with another mean") for start in STARTS),
         (FromFrozen, "the words would not be trained"),
+        (OnTheCpu, "a tensor stays on the CPU"),
+        (Padded, "`padding_idx` treats some words in another way"),
+        (OfHalf, "your code stopped with IndexError"),
         (OfTenRows, "your code stopped with IndexError"),
         (OfNinetyNineRows, "your code stopped with IndexError"),
         (OneForEachWord, "your code stopped with IndexError"),

@@ -64,10 +64,17 @@ def draw_hand(angle: float) -> None:
     look = {"lw": 2.4, "zorder": 3}
     ax.plot([x, x + across], [y + up, y + up], color=ROLES["key"], **look)
     ax.plot([x + across, x + across], [y, y + up], color=ROLES["value"], **look)
-    drawing.write(ax, (1.0, y), f"angle {angle:.2g}", size=10)
+    last = 90 - math.degrees(angle)
+    look = {"theta1": last, "theta2": 90, "color": INK, "lw": 1.2}
+    ax.add_patch(Arc((x, y), 0.5, 0.5, zorder=3, **look))
+    half = angle / 2
+    beside = (x + 0.36 * math.sin(half), y + 0.36 * math.cos(half))
+    drawing.write(ax, beside, f"{angle:.2g}", size=9)
     sine, cosine = f"sine {math.sin(angle):.2f}", f"cosine {math.cos(angle):.2f}"
     drawing.write(ax, (x + across / 2, y + up + 0.12), sine, size=9)
-    drawing.write(ax, (4.4, y + up / 2), cosine, size=9)
+    right = (x + across + 0.06, y + up / 2)
+    drawing.write(ax, right, cosine, size=9, align="left")
+    drawing.write(ax, (0.1, y), f"angle {angle:.2g} radians", size=9, align="left")
 
 
 def draw_clocks(turns: Tensor, positions: Sequence[int]) -> None:
@@ -76,7 +83,7 @@ def draw_clocks(turns: Tensor, positions: Sequence[int]) -> None:
     turns (pairs,) in radians a step, clockwise from the top, as on a clock.
     """
     pairs = len(turns)
-    title = "Each pair of features is a clock hand; each hand is slower than the last"
+    title = "Each pair of features is a hand, turning by so many radians a step"
     ax = drawing.canvas(6.4, 0.75 + 0.72 * pairs, title=title)
     for pair, turn in enumerate(turns.tolist()):
         y = 0.72 * (pairs - pair) - 0.18
