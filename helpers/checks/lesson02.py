@@ -90,7 +90,7 @@ MISTAKES = {
     "the scores are returned in place of the weights: the second result is what comes "
     "out of the softmax": {GIVEN: "weights @ value, scores"},
 }
-HARM = "a hidden key with a large score still does harm: "
+HARM = "hidden keys still do harm where the visible scores are very low: "
 LATE = (
     "the mask comes after the softmax: hidden keys then keep their share and the rows "
 )
@@ -226,6 +226,21 @@ ATTENTION = {
     "describe": _describe,
     "picture": _picture,
 }
+
+
+def _loud(*more: Tensor) -> Trial:
+    """Inputs whose scores are too large for exponentials in float32."""
+    query, key, value = _inputs(SIZES, 0, 3)
+    return Trial(
+        (100 * query, key, value, *more),
+        ["large scores do no harm"],
+        "where scores are large: ",
+        "the result is wrong, as an exponential above 88 is infinite: "
+        "`softmax` subtracts the largest score of a row first",
+        accepts=lambda value, due: all(map(_about, value, due)),
+    )
+
+
 scaled_attention = Exercise(
     """\
 def my_attention(query, key, value):
@@ -238,6 +253,7 @@ def my_attention(query, key, value):
         MISTAKES,
         lambda seed: [_inputs(sizes, seed, 3) for sizes in (SIZES, OTHER)],
         lenient=lambda seed: _inputs(ALIKE, seed, 3),
+        trials=[_loud()],
         **ATTENTION,
     ),
 )
@@ -257,14 +273,15 @@ def my_masked_attention(query, key, value, mask):
         doubt="is a size written as a number, or the mask not broadcast? ",
         only_lenient=f"{MIXED_UP}, or the mask is not broadcast",
         trials=[
-            Trial(  # a loud key, hidden from all queries
+            _loud(torch.ones(1, 1, 1, 5, dtype=torch.bool)),
+            Trial(  # a loud key, hidden from all queries, and others with low scores
                 _changed(
                     (0, (..., 0), 10),
                     (1, (..., 0), -600),
                     (1, (..., 4, 0), 1000),
                     (3, ..., torch.arange(5) < 4),
                 ),
-                ["a hidden key does no harm, however large its score"],
+                ["hidden keys do no harm, however low the visible scores"],
                 otherwise=f"{HARM}fill the scores with `-math.inf`, before the softmax",
                 accepts=lambda value, due: all(map(_about, value, due)),
             ),
@@ -274,7 +291,8 @@ def my_masked_attention(query, key, value, mask):
                 otherwise="where a query may attend to nothing, the result is wrong: "
                 "its weights and its context are to be 0; other queries get theirs",
                 gradients="where a query may attend to nothing, the gradients are "
-                "wrong: NaN, if -∞ is added to the scores; `masked_fill` gives none",
+                "wrong (NaN): hide scores by `masked_fill`, not by adding -∞, and set "
+                "the weights to 0 before they meet the values",
             ),
         ],
         **ATTENTION,
@@ -487,7 +505,7 @@ def one_place_back(length):
                 PAIR: "loudness * key[before] * (key[:, :1] == 0), key"
             },
         },
-        trials=[*map(_at_length, (5, 2, 12, 1000))],
+        trials=[*map(_at_length, (5, 2, 12, 200, 1000))],
         results=("query", "key"),
         measure=_weights,
         outline=_looked_at,

@@ -96,6 +96,14 @@ def added(query, key, value, mask):
     return weights @ value, weights
 
 
+def by_exponentials(query, key, value, mask=None):
+    scores = query @ key.mT / math.sqrt(query.size(-1))
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -math.inf)
+    weights = scores.exp() / (scores.exp().sum(-1, keepdim=True) + 1e-30)
+    return weights @ value, weights
+
+
 def chosen(query, key, value, mask):
     scores = query @ key.mT / math.sqrt(query.size(-1))
     weights = torch.where(mask, scores, -math.inf).softmax(-1).nan_to_num(0.0)
@@ -188,6 +196,7 @@ class Constant(LayerByHand):
 
 SOUND = [with_einsum, with_a_billion, with_pytorchs_own, head_by_head]
 UNSOUND = [
+    (by_exponentials, "an exponential above 88 is infinite"),
     (with_a_mean, "the weights differ from the expected ones"),
     (a_part_detached, "not all of the gradient reaches query"),
     (with_dropout, "something random"),
@@ -243,12 +252,15 @@ WRONG = {
             "or the mask not broadcast? your code stopped with ValueError",
         ),
         (filled_with(-1e9, change=by_index), "or the mask not broadcast? your code"),
-        (filled_with(-20.0), "a hidden key with a large score still does harm: fill"),
-        (added, "the gradients are wrong: NaN, if -∞ is added to the scores"),
+        (
+            filled_with(-20.0),
+            "hidden keys still do harm where the visible scores are very",
+        ),
+        (added, "the gradients are wrong (NaN): hide scores by `masked_fill`"),
         (nonsense_for_nothing, "where a query may attend to nothing, the result is"),
     ],
     "one_place_back": [
-        (lambda n: one_hot(n, 100.0), "length 1000: the right keys win, but one gets"),
+        (lambda n: one_hot(n, 100.0), "length 200: the right keys win, but one gets"),
         (lambda n: one_hot(n, 3.0), "length 5: the right keys win, but one gets"),
         (lambda n: one_hot(5), "length 2: query and key are both to have the shape"),
         (lambda n: [x * 1e25 for x in one_hot(n)], "the scores hold NaN or infinity"),
