@@ -47,7 +47,9 @@ def looks_at(weights):
                 "argmax(dim=-1)": "argmax(dim=-1) + 1"
             },
         },
-        lambda seed: [_weights(*size, seed) for size in ((6, 5), (3, 9), (40, 30))],
+        lambda seed: [
+            _weights(*size, seed) for size in ((6, 5), (3, 9), (7, 7), (60, 50))
+        ],
         ["for each French word, the place of the largest weight"],
         measure=_as_index,
     ),
