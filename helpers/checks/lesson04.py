@@ -361,8 +361,8 @@ class MyMultiHeadAttention(nn.Module):
                 _module_inputs(0, (2, 5, 2, 3, 4), mask=ALL_PADDING),
                 ["a query that may attend to nothing gets a context of 0"],
                 "where a sentence is all padding it goes wrong: ",
-                gradients="the result is right, its gradients are not (-∞ added to "
-                "the scores makes them NaN; `masked_fill` does not)",
+                gradients="the result is right, its gradients are not (one cause: -∞ "
+                "added to the scores makes them NaN; `masked_fill` does not)",
             ),
             Trial(
                 _module_inputs(0, (2, 5, 2, 3, 4), mask=FOR_EACH_HEAD),
@@ -474,8 +474,7 @@ def third_head():
                 QUERY: QUERY.replace("[:, 0:8] =", PLACES),
                 KEY: KEY.replace("[:, 0:8] =", PLACES),
             },
-            "every place looks at itself: the head compares words and places; take "
-            "features 0 to 7 alone": {
+            "the head compares places, too: take features 0 to 7 alone": {
                 QUERY: "query_rows[:, 0:16] = 30 * torch.eye(8).repeat(1, 2)",
                 KEY: "key_rows[:, 0:16] = torch.eye(8).repeat(1, 2)",
             },
