@@ -44,7 +44,7 @@ def left_and_right() -> MultiHeadAttention:
     for parameter in module.parameters():
         parameter.zero_()
     for rows, step, sign in ((slice(0, 8), -1, 1), (slice(8, 16), 1, -1)):
-        neighbour = torch.eye(8).roll(-step, dims=1)
+        neighbour = torch.eye(8).roll(step, dims=1).T  # as nn.Linear keeps it
         module.query_projection.weight[rows, PLACE] = 10 * 8**0.5 * neighbour
         module.key_projection.weight[rows, PLACE] = torch.eye(8)
         module.value_projection.weight[rows, WORD] = torch.eye(8)

@@ -23,7 +23,7 @@ from helpers.masks import causal_mask
 SPLIT = "x.unflatten(2, (n_heads, -1)).transpose(1, 2)"
 SPLIT_MISTAKES = {
     "`view` or `reshape` alone deals the numbers out in the order in which they lie, "
-    "so that a row holds pieces of other tokens: cut the last axis first, "
+    "so that rows hold the wrong pieces: cut the last axis first, "
     "`x.unflatten(2, (n_heads, -1))`, then exchange length and heads, "
     "`transpose(1, 2)`": {SPLIT: "x.reshape(len(x), n_heads, x.size(1), -1)"},
     "length still stands before heads: the features are cut; now exchange the axes: "
@@ -215,6 +215,7 @@ CALL, OUT = "attention(q, k, v, mask)", f"self.output_projection({BACK})"
 Q = "self.split(self.query_projection(query))"
 RAW = "(q @ k.mT / k.size(-1) ** 0.5)"
 HIDE = "masked_fill(torch.tensor(False) if mask is None else ~mask, {})"
+FOR_EACH_HEAD = torch.arange(48).view(2, 2, 3, 4) % 5 > 1
 ALL_PADDING = torch.tensor([[True, True, True, False], [False] * 4])[:, None, None]
 multi_head = Exercise(
     """\
@@ -265,6 +266,9 @@ class MyMultiHeadAttention(nn.Module):
                 CUT: "x.unflatten(2, (self.n_heads, -1))",
                 BACK: "context.flatten(2)",
             },
+            "the scores are divided by d_head: take its square root": {
+                CALL: "attention(q / q.size(-1) ** 0.5, k, v, mask)"
+            },
             "the scores are not divided by the square root of d_head": {
                 CALL: "attention(q * q.size(-1) ** 0.5, k, v, mask)"
             },
@@ -295,6 +299,9 @@ class MyMultiHeadAttention(nn.Module):
             "a query that may attend to nothing gets an average: its context is 0": {
                 CALL: f"({RAW}.{HIDE.format('-1e9')}.softmax(-1) @ v, None)"
             },
+            "all heads use the first head's mask": {
+                CALL: "attention(q, k, v, None if mask is None else mask[:, :1])"
+            },
             "the mask is not used: pass it on to `attention`": {
                 CALL: "attention(q, k, v)"
             },
@@ -308,6 +315,12 @@ class MyMultiHeadAttention(nn.Module):
             },
             "the keys are made from the query: they come from `key`": {
                 K: "self.split(self.key_projection(query))"
+            },
+            "the keys are made from the value: they come from `key`": {
+                K: "self.split(self.key_projection(value))"
+            },
+            "the queries are made from the key: they come from `query`": {
+                Q: "self.split(self.query_projection(key))"
             },
             "the values are made from the key: they come from `value`": {
                 V: "self.split(self.value_projection(key))"
@@ -348,10 +361,22 @@ class MyMultiHeadAttention(nn.Module):
                 _module_inputs(0, (2, 5, 2, 3, 4), mask=ALL_PADDING),
                 ["a query that may attend to nothing gets a context of 0"],
                 "where a sentence is all padding it goes wrong: ",
+                gradients="the result is right, its gradients are not (one cause: -∞ "
+                "added to the scores makes them NaN; `masked_fill` does not)",
+            ),
+            Trial(
+                _module_inputs(0, (2, 5, 2, 3, 4), mask=FOR_EACH_HEAD),
+                ["a mask of its own for each head"],
+                "with a mask of shape (2, 2, 3, 4) it goes wrong: ",
+            ),
+            Trial(
+                _module_inputs(0, (2, 5, 3, 6, 6), mask=causal_mask(6)[0, 0]),
+                ["a mask of two axes"],
+                "with a mask of shape (6, 6) it goes wrong: ",
             ),
         ],
         lenient=lambda seed: _module_inputs(seed, (4, 1, 4, 4, 4)),
-        only_lenient="it is right only where all axes have one size",
+        only_lenient="",
         shown=MultiHeadAttention,
         use=_as_function,
     ),
@@ -371,7 +396,7 @@ DUE = EQUAL / EQUAL.sum(dim=2, keepdim=True)  # (sentences, 8, 8): the head's ma
 
 
 def _maps(rows: tuple[Tensor, Tensor]) -> Tensor:
-    """What a head with these rows of the query's and key's weights looks at."""
+    """What a head with these rows of the query's and key's matrices looks at."""
     for name, part in zip(("query_rows", "key_rows"), rows, strict=True):
         if part.shape != (8, 24):
             raise Stop(wrong(f"{name} has shape {tuple(part.shape)}, not (8, 24)"))
@@ -418,7 +443,7 @@ def _on_sentence(row: int) -> Trial:
 
     return Trial(
         (),
-        [f"“{SENTENCES[row][:16]} …”: at least {{share:.2f}} on the same word"],
+        [f"“{SENTENCES[row][:16]} …”: at least {{share:.3f}} on the same word"],
         f"“{SENTENCES[row]}”: ",
         "the weights are not evenly on the same words: compare the pictures",
         lambda maps, due: share(maps) >= 0.9 and uneven(maps) <= 0.03,
@@ -449,8 +474,7 @@ def third_head():
                 QUERY: QUERY.replace("[:, 0:8] =", PLACES),
                 KEY: KEY.replace("[:, 0:8] =", PLACES),
             },
-            "every place looks at itself: the head compares words and places; take "
-            "features 0 to 7 alone": {
+            "the head compares places, too: take features 0 to 7 alone": {
                 QUERY: "query_rows[:, 0:16] = 30 * torch.eye(8).repeat(1, 2)",
                 KEY: "key_rows[:, 0:16] = torch.eye(8).repeat(1, 2)",
             },
@@ -458,7 +482,7 @@ def third_head():
             "compare all of features 0 to 7": {
                 QUERY: "query_rows[:6, 0:6] = 10 * math.sqrt(8) * torch.eye(6)"
             },
-            "the right words win, but get only {share:.2f} together: larger scores "
+            "the right words win, but get only {share:.3f} together: larger scores "
             "make a harder look-up, and √d_head makes them smaller": {
                 "10 * math.sqrt(8) * torch": "torch"
             },

@@ -55,6 +55,9 @@ class WithPyTorchs(Named):
 
 
 class OneAfterTheOther(Named):
+    def mask_of(self, mask, shape, head):
+        return mask.expand(shape)[:, head]
+
     def forward(self, query, key, value, mask=None):
         q, k, v = (
             layer(x).chunk(self.count, dim=-1)
@@ -68,9 +71,15 @@ class OneAfterTheOther(Named):
         for i in range(self.count):
             scores = q[i] @ k[i].mT / math.sqrt(self.width / self.count)
             if mask is not None:
-                scores = scores.masked_fill(~mask[:, 0], -math.inf)
+                own = self.mask_of(mask, (len(query), self.count, *scores.shape[1:]), i)
+                scores = scores.masked_fill(~own, -math.inf)
             heads.append(scores.softmax(-1).nan_to_num() @ v[i])
         return self.output_projection(torch.cat(heads, -1))
+
+
+class WithTheFirstHeadsMask(OneAfterTheOther):
+    def mask_of(self, mask, shape, head):
+        return mask[:, 0]
 
 
 class WithEinsum(Named):
@@ -175,6 +184,41 @@ class Unmasked(Named):
 
 class AveragesWhatIsHidden(Unmasked):
     fill = -1e9
+
+
+class AddsInfinity(Unmasked):
+    """Right, but for the gradients where a whole row is hidden."""
+
+    def forward(self, query, key, value, mask=None):
+        q = split(self.query_projection(query), self.count)
+        k = split(self.key_projection(key), self.count)
+        v = split(self.value_projection(value), self.count)
+        scores = q @ k.mT / math.sqrt(q.size(-1))
+        if mask is not None:
+            scores = scores + torch.zeros(mask.shape).masked_fill(~mask, -math.inf)
+        return self.output_projection(join(scores.softmax(-1).nan_to_num() @ v))
+
+
+class DetachedUnderAMask(WithPyTorchs):
+    def forward(self, query, key, value, mask=None):
+        found = super().forward(query, key, value, mask)
+        return found if mask is None else found.detach()
+
+
+class WithFourAxesOnly(WithPyTorchs):
+    def forward(self, query, key, value, mask=None):
+        if mask is not None and mask.dim() != 4:
+            raise ValueError("a mask has four axes")
+        return super().forward(query, key, value, mask)
+
+
+class JoinedByView(WithPyTorchs):
+    def forward(self, query, key, value, mask=None):
+        parts = self.query_projection(query), self.key_projection(key)
+        heads = [split(x, self.count) for x in (*parts, self.value_projection(value))]
+        found = F.scaled_dot_product_attention(*heads, mask)
+        found = found.contiguous().transpose(1, 2)
+        return self.output_projection(found.view(query.shape))
 
 
 class ByExponentials(Unmasked):
@@ -392,6 +436,11 @@ WRONG = {
         (AveragesWhatIsHidden, "a query that may attend to nothing gets an average"),
         (FoldedByRepeating, "with a mask of shape (1, 1, 6, 6) it goes wrong: your"),
         (MaskTransposedForSquares, "with a mask of shape (1, 1, 6, 6) it goes wrong"),
+        (WithTheFirstHeadsMask, "all heads use the first head's mask"),
+        (AddsInfinity, "all padding it goes wrong: the result is right, its"),
+        (DetachedUnderAMask, "all padding it goes wrong: the result is right, its"),
+        (WithFourAxesOnly, "with a mask of shape (6, 6) it goes wrong: your code"),
+        (JoinedByView, "your code stopped with RuntimeError: view size is not"),
         (Aliased, "`self.key_projection` is one of the others"),
         (Joint, "`self.query_projection` is to be `nn.Linear(d_model, d_model)`"),
         (

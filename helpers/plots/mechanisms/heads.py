@@ -15,7 +15,7 @@ from helpers.plots.style import COLOURS
 
 def draw_two_looks(words: Sequence[str], place: int) -> None:
     """A word in the middle of a sentence looks at both neighbours, a head each."""
-    title = f"Two heads of “{words[place]}”: one looks left, the other right"
+    title = f"“{words[place]}” looks twice: one head looks left, the other right"
     ax = drawing.canvas(6.4, 2.75, title=title)
     row = drawing.tokens(ax, words, (0.5, 0.35), width=0.64, gap=0.13)
     sides = ((1, -1, "left", "+1"), (2, 1, "right", "−1"))
@@ -28,19 +28,18 @@ def draw_two_looks(words: Sequence[str], place: int) -> None:
         box = drawing.operation(
             ax, (x, 1.25), f"head {head}: {side}", role="weights", width=1.25
         )
-        look = {"colour": ROLES["weights"], "width": 2}
-        drawing.arrow(ax, seen.top, box.bottom, **look)
+        for shift, role in ((-0.06, "key"), (0.06, "value")):
+            start = seen.x + shift, seen.top[1]
+            end = box.x + shift, box.bottom[1]
+            drawing.arrow(ax, start, end, colour=ROLES[role], width=2)
         inner = box.right if step < 0 else box.left
         drawing.arrow(ax, row[place].top, inner, colour=ROLES["query"])
         end = answer.left if step < 0 else answer.right
         beside = (-0.3 if step < 0 else 0.3, 0.1)
         drawing.arrow(ax, box.top, end, text=f"times {sign}", offset=beside)
-    for y, role, text in (
-        (2.1, "query", "query"),
-        (1.85, "weights", "key and value"),
-    ):
+    for y, role in ((2.25, "query"), (2.0, "key"), (1.75, "value")):
         drawing.arrow(ax, (0.1, y), (0.5, y), colour=ROLES[role], width=2)
-        drawing.write(ax, (0.6, y), text, size=8, align="left")
+        drawing.write(ax, (0.6, y), role, size=9, align="left")
 
 
 def draw_block(length: int, d_model: int, n_heads: int) -> None:
@@ -112,7 +111,7 @@ def _draw_heads(
 def draw_sum(length: int, d_model: int, n_heads: int) -> None:
     """Heads side by side, times W^O, are each head times its own part, added up."""
     d_head = d_model // n_heads
-    title = "Blocks side by side, times a matrix: block times part, added"
+    title = "Each head meets its own rows of $W^O$, and the results are added"
     ax = drawing.canvas(6.4, 3.1, title=title)
     middles = [0.9 + 0.72 * i for i in range(n_heads)]
     heights = [2.25 - 0.42 * i for i in range(n_heads)]
@@ -140,7 +139,7 @@ def four_influences(influences: Mapping[str, Tensor], words: Sequence[str]) -> N
 
     influences {name: (length, length)}: how much of input j arrives in output i.
     """
-    kinds = ("no influence", "influence of the past", "influence of the future")
+    kinds = ("no influence", "of past and present", "of the future")
     colours = [drawing.HIDDEN, ROLES["query"], ROLES["mask"]]
     figure, axes = plt.subplots(2, 2, figsize=(6.4, 6.2), sharex=True, sharey=True)
     places = range(len(words))
@@ -158,7 +157,8 @@ def four_influences(influences: Mapping[str, Tensor], words: Sequence[str]) -> N
         ax.label_outer()
     keys = [Rectangle((0, 0), 1, 1, color=colour) for colour in colours]
     figure.legend(keys, kinds, loc="outside lower center", ncols=3, frameon=False)
-    figure.suptitle("Two mistakes together respect the causal mask", fontsize=11)
+    title = "Two mistakes together respect the causal mask"
+    figure.suptitle(title, x=0.01, ha="left", fontsize=11)
     plt.show()
 
 
@@ -201,34 +201,26 @@ def _paint(
     ax.set(xticks=[])
 
 
-def maps_beside_effects(
-    rows: Mapping[str, tuple[Tensor, Tensor]], words: Sequence[str], *, title: str
+def maps_and_effect(
+    maps: Tensor, times: float, effect: Tensor, words: Sequence[str], *, title: str
 ) -> None:
-    """The maps of one or two heads, and what the module does: a row for each module.
+    """The maps of two heads, their difference `times` a number, and the effect.
 
-    rows {name: (maps (heads, length, length), effect (length, length))}.
+    maps (2, length, length), effect (length, length).
     """
-    figure, axes = plt.subplots(len(rows), 3, figsize=(6.5, 2.9 * len(rows)))
+    figure, axes = plt.subplots(2, 2, figsize=(6.4, 6.2), sharex=True, sharey=True)
     look = {"colour_bar": False, "rotation": 90}
-    for line, (name, (maps, effect)) in zip(axes, rows.items(), strict=True):
-        for head, ax in enumerate(line[:2]):
-            if head >= len(maps):
-                ax.axis("off")
-                continue
-            heading = f"{name}:\nmap of head {head + 1}"
-            heatmap(maps[head], words, words, title=heading, ax=ax, **look)
-            ax.set(xlabel="key", ylabel="" if head else "query")
-        heading = f"{name}:\neffect"
-        heatmap(effect, words, words, title=heading, ax=line[2], signed=True, **look)
-        line[2].set(xlabel="word at", ylabel="")
-    for ax in axes[:, 1:].flat:
-        ax.set_yticks([])
-    (empty,) = [ax for ax in axes.flat if not ax.axison]
-    for place, source, label in (
-        (0.25, axes[0, 0], "weight"),
-        (0.75, line[2], "effect"),
-    ):
-        bar = empty.inset_axes((place - 0.1, 0.05, 0.1, 0.9))
-        figure.colorbar(source.collections[0], cax=bar, label=label)
+    for head, ax in enumerate(axes[0]):
+        heading = f"map of head {head + 1}"
+        heatmap(maps[head], words, words, title=heading, ax=ax, **look)
+    difference = f"{times:.1f} · (map 1 − map 2)".replace("-", "−")
+    signed = {difference: times * (maps[0] - maps[1]), "effect, measured": effect}
+    for (heading, matrix), ax in zip(signed.items(), axes[1], strict=True):
+        heatmap(matrix, words, words, title=heading, ax=ax, signed=True, **look)
+    for line, label in zip(axes, ("weight", "effect"), strict=True):
+        figure.colorbar(line[0].collections[0], ax=line, label=label)
+    for ax in axes.flat:
+        ax.set(xlabel="word at", ylabel="answer at")
+        ax.label_outer()
     figure.suptitle(title, x=0.01, ha="left", fontsize=11)
     plt.show()
