@@ -1,10 +1,11 @@
-"""Does norm last need a warm-up with PyTorch's first weights, too?
+"""Do norm last and norm first need a warm-up with PyTorch's first weights, too?
 
 Six blocks as in the study warm_up, with the initialisation that `nn.Linear` has in
 PyTorch instead of Xavier's.
 """
 
 from collections.abc import Iterator
+from itertools import product
 
 import torch
 from torch import nn
@@ -12,16 +13,17 @@ from torch import nn
 from helpers.wiring import Reverser, learnt, train_reverser
 from studies.warm_up import SEEDS, WAYS
 
+WIRED = ("norm last", "norm first")
 RATES = (0.008, 0.016, 0.032)
 
 
 def rows(*, tiny: bool = False) -> Iterator[dict]:
-    """A row for each rate, warm-up and seed; `tiny`: 21 steps of a few."""
-    for seed in SEEDS[:1] if tiny else SEEDS:
-        for rate in RATES[:1] if tiny else RATES:
-            for way in ("none", "100 steps"):
-                where = {"wiring": "norm last", "rate": rate, "way": way, "seed": seed}
-                yield learn(where, steps=21 if tiny else 1000)
+    """A row for each wiring, rate, warm-up and seed; `tiny`: 21 steps of a few."""
+    seeds, rates = (SEEDS[:1], RATES[:1]) if tiny else (SEEDS, RATES)
+    ways = ("none", "100 steps")
+    for seed, wiring, rate, way in product(seeds, WIRED, rates, ways):
+        where = {"wiring": wiring, "rate": rate, "way": way, "seed": seed}
+        yield learn(where, steps=21 if tiny else 1000)
 
 
 def learn(where: dict, steps: int) -> dict:
