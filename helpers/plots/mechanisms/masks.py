@@ -21,6 +21,8 @@ from helpers.plots.style import COLOURS
 LEAK = "#F0308F"  # what must not pass
 # Of the four masks of the game with letters, in the order of the study.
 GAME = COLOURS[0], COLOURS[3], COLOURS[2], drawing.INK
+CHANCE = math.log(16)  # the loss of the honest in that game
+ROUNDING = 1e-5  # an influence below may be nothing else
 PALE = 0.3  # how strong what broadcasting repeats is drawn
 
 
@@ -111,8 +113,10 @@ def draw_three_tables(scores: Tensor, mask: Tensor, words: Sequence[str]) -> Non
     drawing.arrow(ax, one.right, other.left, text="mask", offset=(0, 0.14))
     bend = other.x + 0.6
     drawing.arrow(ax, (bend, other.bottom[1] - 0.24), (bend, last.top[1]))
-    text = "softmax of each row:\nit sums to 1, and\n−∞ becomes exactly 0"
-    drawing.write(ax, (1.6, 1.15), text, size=10)
+    text = "softmax of each row"
+    drawing.write(ax, (2.0, 2.33), text, size=10, align="left")
+    text = "each row sums to 1,\n−∞ becomes exactly 0"
+    drawing.write(ax, (1.4, 1.15), text, size=9)
 
 
 def draw_and(
@@ -124,7 +128,7 @@ def draw_and(
     length).
     """
     length, cell = causal.size(-1), 0.3
-    ax = drawing.canvas(6.0, 4.5, title="Axes of size 1 are repeated (pale)")
+    ax = drawing.canvas(6.0, 4.5, title="Padding & causal = decoder mask (pale: repeated)")
     whole = torch.ones(length, length, dtype=torch.bool)
     for sentence, name in enumerate(names):
         y = 2.95 - 1.9 * sentence
@@ -140,6 +144,9 @@ def draw_and(
             drawing.write(ax, (x + 0.925, y), sign, size=14)
     for x, text in ((1.3, "padding"), (3.15, "causal"), (5.0, "decoder")):
         drawing.write(ax, (x, 4.07), text, size=10)
+        drawing.write(ax, (x, 0.12), "key", size=9)
+    for y in (2.95, 1.05):
+        drawing.write(ax, (0.46, y), "query", size=9, rotation=90)
 
 
 def draw_packing(documents: Sequence[Sequence[str]]) -> None:
@@ -170,7 +177,9 @@ def influence_maps(
 ) -> Figure:
     """Influence of each input on each output, {name: (length, length)}, a map each.
 
-    All have one scale of colours. What passes though it is not `allowed` is framed.
+    All have one scale of colours. Framed are leaks, more than rounding where the mask
+    `allowed` (length, length) hides, off the diagonal; dashed frames stand around a 0
+    where it allows.
     """
     columns = min(columns, len(found))
     rows, length = math.ceil(len(found) / columns), len(words)
@@ -180,31 +189,51 @@ def influence_maps(
         look = {"numbers": True, "colour_bar": False, "highest": 3.2}
         heatmap(strength, words, words, title=name, ax=ax, **look)
         ax.set(xlabel="input", ylabel="output")
-        wrong = (strength > 0) & ~allowed if allowed is not None else strength < 0
-        for i, j in wrong.nonzero().tolist():
-            frame = {"fill": False, "ec": LEAK, "lw": 3.5}
-            ax.add_patch(Rectangle((j + 0.05, i + 0.05), 0.9, 0.9, **frame))
+        if allowed is None:
+            continue
+        itself = torch.eye(length).bool()
+        leaks = (strength > ROUNDING) & ~allowed & ~itself
+        blind = (strength == 0) & allowed
+        leaky, dashed = {"ec": LEAK, "lw": 3.5}, {"ec": "white", "lw": 2, "ls": "--"}
+        for cells, frame in ((leaks, leaky), (blind, dashed)):
+            for i, j in cells.nonzero().tolist():
+                corner = j + 0.07, i + 0.07
+                ax.add_patch(Rectangle(corner, 0.86, 0.86, fill=False, **frame))
     figure.suptitle(title, x=0.01, ha="left", fontsize=11)
     return figure
 
 
-def code_of_the_leak(share: Tensor, right: Tensor, *, title: str) -> Axes:
+def code_of_the_leak(shares: Tensor, right: Tensor, *, title: str) -> Axes:
     """The weight that each next letter leaves over, sorted; wrong guesses are crossed.
 
-    share and right (letters,).
+    shares (letters, rows), right (letters,). Marks are medians, bars hold 90 %.
     """
     _, ax = plt.subplots(figsize=(5.6, 3.2))
-    order = share.argsort().tolist()
+    low, middle, high = shares.quantile(torch.tensor([0.05, 0.5, 0.95]), dim=1)
+    order = middle.argsort().tolist()
     for kind, marker, colour in ((True, "o", COLOURS[0]), (False, "x", drawing.INK)):
         x = [place for place, i in enumerate(order) if bool(right[i]) == kind]
-        y = [share[order[place]].item() for place in x]
+        of = [order[place] for place in x]
         name = "guessed right" if kind else "guessed wrong"
-        ax.plot(x, y, marker, color=colour, ms=7, mew=2, label=name)
+        ax.vlines(x, low[of], high[of], color=colour, lw=2, alpha=0.5)
+        ax.plot(x, middle[of], marker, color=colour, ms=7, mew=2, label=name)
     ax.set_xticks(range(len(order)), [chr(65 + i) for i in order])
     ax.set(title=title, yscale="log")
+    ax.set_yticks([0.03, 0.1, 0.3, 1], ["0.03", "0.1", "0.3", "1"])
+    ax.minorticks_off()
     ax.set(xlabel="the next letter, which is hidden", ylabel="weight left over")
     ax.legend(frameon=False)
     return ax
+
+
+def _mark_the_game(ax: Axes) -> None:
+    """Lines for the loss at chance and for that of a perfect cheat."""
+    lines = ((CHANCE, "chance: 2.77"), (CHANCE / 8, "perfect cheat: 0.35"))
+    for loss, name in lines:
+        ax.axhline(loss, color="#808080", lw=1, ls=":", zorder=0)
+        place = {"xycoords": ax.get_yaxis_transform(), "textcoords": "offset points"}
+        ax.annotate(name, (0.02, loss), xytext=(0, 5), fontsize=9, **place)
+    ax.set(ylim=(0, 3.3))
 
 
 def losses_by_step(losses: Mapping[str, Tensor], *, title: str) -> Axes:
@@ -216,7 +245,7 @@ def losses_by_step(losses: Mapping[str, Tensor], *, title: str) -> Axes:
     for line, colour in zip(ax.lines, GAME, strict=False):
         line.set_color(colour)
     ax.lines[0].set(linewidth=6, alpha=0.4)  # wide, as another may lie on it
-    ax.set(ylim=(0, 3.2))
+    _mark_the_game(ax)
     ax.legend(loc="lower left", bbox_to_anchor=(0.12, 0.17), frameon=False)
     return ax
 
@@ -224,10 +253,11 @@ def losses_by_step(losses: Mapping[str, Tensor], *, title: str) -> Axes:
 def losses_by_rate(table: pd.DataFrame, *, title: str) -> Axes:
     """The last training loss of every run of the study mask_leak."""
     _, ax = plt.subplots(figsize=(5.6, 4.2))
-    look = {"colours": GAME, "title": title, "ax": ax}
+    look = {"colours": GAME, "title": title, "ax": ax, "middle": "median"}
     over_seeds(table, x="rate", y="loss", hue="mask", **look)
     rates = sorted({*table["rate"]})
-    ax.set(xscale="log", ylim=(0, 3.2))
+    ax.set(xscale="log")
+    _mark_the_game(ax)
     ax.set(xlabel="learning rate", ylabel="loss after 1,200 steps")
     ax.set_xticks(rates, rates)
     ax.minorticks_off()
