@@ -29,8 +29,9 @@ def over_seeds(
     table has a row for each run, such as a study's; x, y and hue name its columns.
     Black dots are runs, a large mark is their mean, or median if `middle` says so, and
     a bar goes from the lowest run to the highest, which hides nothing where seeds are
-    few. Large marks are joined where x and y are numbers. `colours` are those of hue's values, at most six. ValueError for
-    a column that the table does not have, and for a table without rows.
+    few. Large marks are joined where x and y are numbers. `colours` are those of hue's
+    values, at most six. ValueError for a column that the table does not have, and for a
+    table without rows.
     """
     table = pd.DataFrame(table)
     if missing := [name for name in (x, y, hue) if name and name not in table]:

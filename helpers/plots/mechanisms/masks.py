@@ -114,7 +114,7 @@ def draw_three_tables(scores: Tensor, mask: Tensor, words: Sequence[str]) -> Non
     bend = other.x + 0.6
     drawing.arrow(ax, (bend, other.bottom[1] - 0.24), (bend, last.top[1]))
     text = "softmax of each row"
-    drawing.write(ax, (2.0, 2.33), text, size=10, align="left")
+    drawing.write(ax, (3.1, 2.33), text, size=9, align="left")
     text = "each row sums to 1,\n−∞ becomes exactly 0"
     drawing.write(ax, (1.4, 1.15), text, size=9)
 
@@ -128,7 +128,9 @@ def draw_and(
     length).
     """
     length, cell = causal.size(-1), 0.3
-    ax = drawing.canvas(6.0, 4.5, title="Padding & causal = decoder mask (pale: repeated)")
+    ax = drawing.canvas(
+        6.0, 4.5, title="Padding & causal = decoder mask (pale: repeated)"
+    )
     whole = torch.ones(length, length, dtype=torch.bool)
     for sentence, name in enumerate(names):
         y = 2.95 - 1.9 * sentence
@@ -215,8 +217,8 @@ def code_of_the_leak(shares: Tensor, right: Tensor, *, title: str) -> Axes:
         x = [place for place, i in enumerate(order) if bool(right[i]) == kind]
         of = [order[place] for place in x]
         name = "guessed right" if kind else "guessed wrong"
-        ax.vlines(x, low[of], high[of], color=colour, lw=2, alpha=0.5)
-        ax.plot(x, middle[of], marker, color=colour, ms=7, mew=2, label=name)
+        ax.vlines(x, low[of], high[of], color=colour, lw=5, alpha=0.35)
+        ax.plot(x, middle[of], marker, color=colour, ms=4, mew=1.5, label=name)
     ax.set_xticks(range(len(order)), [chr(65 + i) for i in order])
     ax.set(title=title, yscale="log")
     ax.set_yticks([0.03, 0.1, 0.3, 1], ["0.03", "0.1", "0.3", "1"])
@@ -228,11 +230,11 @@ def code_of_the_leak(shares: Tensor, right: Tensor, *, title: str) -> Axes:
 
 def _mark_the_game(ax: Axes) -> None:
     """Lines for the loss at chance and for that of a perfect cheat."""
-    lines = ((CHANCE, "chance: 2.77"), (CHANCE / 8, "perfect cheat: 0.35"))
-    for loss, name in lines:
+    lines = ((CHANCE, "chance: 2.77", 5), (CHANCE / 8, "perfect cheat: 0.35", -13))
+    for loss, name, above in lines:
         ax.axhline(loss, color="#808080", lw=1, ls=":", zorder=0)
         place = {"xycoords": ax.get_yaxis_transform(), "textcoords": "offset points"}
-        ax.annotate(name, (0.02, loss), xytext=(0, 5), fontsize=9, **place)
+        ax.annotate(name, (0.02, loss), xytext=(0, above), fontsize=9, **place)
     ax.set(ylim=(0, 3.3))
 
 
