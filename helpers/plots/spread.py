@@ -21,17 +21,15 @@ def over_seeds(
     title: str,
     hue: str | None = None,
     colours: Sequence[str] = COLOURS,
-    middle: str = "mean",
     ax: Axes | None = None,
 ) -> Axes:
-    """What was measured with several seeds: every run, their middle and their spread.
+    """What was measured with several seeds: every run, their mean and their spread.
 
     table has a row for each run, such as a study's; x, y and hue name its columns.
-    Black dots are runs, a large mark is their mean, or median if `middle` says so, and
-    a bar goes from the lowest run to the highest, which hides nothing where seeds are
-    few. Large marks are joined where x and y are numbers. `colours` are those of hue's
-    values, at most six. ValueError for a column that the table does not have, and for a
-    table without rows.
+    Black dots are runs, a large mark is their mean, and a bar goes from the lowest run
+    to the highest, which hides nothing where seeds are few. Means are joined where x
+    and y are numbers. `colours` are those of hue's values, at most six. ValueError for
+    a column that the table does not have, and for a table without rows.
     """
     table = pd.DataFrame(table)
     if missing := [name for name in (x, y, hue) if name and name not in table]:
@@ -51,7 +49,7 @@ def over_seeds(
     if not all(pd.api.types.is_numeric_dtype(table[name]) for name in (x, y)):
         looks["linestyles"] = "none"
     looks |= {"markersize": 8, "linewidth": 1.5, "err_kws": {"linewidth": 1.5}}
-    seaborn.pointplot(**options, **looks, estimator=middle, errorbar=("pi", 100))
+    seaborn.pointplot(**options, **looks, errorbar=("pi", 100))
     ax.set_title(title)
     return ax
 

@@ -15,8 +15,7 @@ from helpers.plots import drawing
 from helpers.plots.curves import learning_curves
 from helpers.plots.drawing import HIDDEN, ROLES
 from helpers.plots.heatmaps import heatmap
-from helpers.plots.spread import over_seeds
-from helpers.plots.style import COLOURS
+from helpers.plots.style import COLOURS, MARKERS, STYLES
 
 LEAK = "#F0308F"  # what must not pass
 # Of the four masks of the game with letters, in the order of the study.
@@ -253,12 +252,19 @@ def losses_by_step(losses: Mapping[str, Tensor], *, title: str) -> Axes:
 
 
 def losses_by_rate(table: pd.DataFrame, *, title: str) -> Axes:
-    """The last training loss of every run of the study mask_leak."""
+    """The last losses of all runs of the study mask_leak, medians and ranges."""
     _, ax = plt.subplots(figsize=(5.6, 4.2))
-    look = {"colours": GAME, "title": title, "ax": ax, "middle": "median"}
-    over_seeds(table, x="rate", y="loss", hue="mask", **look)
+    looks = zip(GAME, MARKERS, STYLES, strict=False)
+    kinds = table.groupby("mask", sort=False)
+    for (name, runs), (colour, marker, line) in zip(kinds, looks, strict=False):
+        losses = runs.groupby("rate")["loss"]
+        middle = losses.median()
+        ax.vlines(middle.index, losses.min(), losses.max(), color=colour)
+        look = {"marker": marker, "ls": line, "ms": 8, "lw": 1.5, "label": name}
+        ax.plot(middle.index, middle, color=colour, **look)
+    ax.plot(table["rate"], table["loss"], "o", color="black", ms=3, zorder=5)
     rates = sorted({*table["rate"]})
-    ax.set(xscale="log")
+    ax.set(title=title, xscale="log")
     _mark_the_game(ax)
     ax.set(xlabel="learning rate", ylabel="loss after 1,200 steps")
     ax.set_xticks(rates, rates)
