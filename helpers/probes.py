@@ -39,5 +39,6 @@ def influence(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     if x.dim() != 3 or len(x) != 1:
         raise ValueError(f"x must be (1, length, features), not {tuple(x.shape)}")
     blocks = torch.autograd.functional.jacobian(function, x)
-    # (1, out_length, out_features, 1, length, features)
-    return blocks.squeeze((0, 3)).norm(dim=(1, 3))
+    # (1, out_length, out_features, 1, length, features); in float64, so that the
+    # square of a small derivative does not become 0
+    return blocks.squeeze((0, 3)).double().norm(dim=(1, 3)).to(x.dtype)

@@ -20,6 +20,7 @@ from helpers.masks import causal_mask, decoder_mask, padding_mask
 # ------------------------------------------------------------ what all masks share
 
 ALIGN = "axes are lined up from the right, and an index of `None` adds one of size 1"
+BATCH_AS_HEADS = ": the batch stands on the second axis, that of the heads"
 BOOLEANS = "`&`, `|` and `~` are for booleans, and something here is numbers"
 # What part of PyTorch's message means, where masks are made.
 REASONS = {
@@ -70,7 +71,9 @@ def _whole(batch: int, length: int, output: Any) -> Any:
     if len(shape) not in axes or any(size not in (1, due) for size, due in fits):
         wanted = f"({batch}, 1, {length}, {length})"
         text = f"the shape {shape} does not broadcast to {wanted} as it should"
-        raise Stop(wrong(f"{text}: {ALIGN}" if len(shape) < 4 else text))
+        text += f": {ALIGN}" * (len(shape) < 4)
+        text += BATCH_AS_HEADS * (batch > 1 and shape[:2] == (1, batch))
+        raise Stop(wrong(text))
     return mask.expand(full)
 
 
@@ -92,7 +95,8 @@ def _picture(value: Tensor, due: Tensor) -> Callable | None:
 
 def _describe(value: Tensor, due: Tensor) -> str:
     leaks, blind = int((value & ~due).sum()), int((due & ~value).sum())
-    return f"{leaks} pairs are visible that must be hidden, {blind} the other way round"
+    text = f"{leaks} pairs are visible that must be hidden, "
+    return f"{text}{blind} are hidden that must be visible"
 
 
 MASK = {
@@ -104,6 +108,9 @@ MASK = {
 }
 OPPOSITE = "it is inverted: `True` means *may attend*, not *hidden*"
 ITSELF = "a token does not see itself: the diagonal belongs to it"
+EVERYTHING = "nothing is hidden: each token sees all"
+UPSIDE_DOWN = "the triangle is upside down, so that the past is hidden"
+FIRST = "it is made from the first row of the batch alone: each row has its own"
 TOO_FAR = "each token sees the next one, the very word that it is to guess"
 
 # ------------------------------------------------------------ 03.1 the three masks
@@ -114,11 +121,16 @@ TOKENS = torch.tensor([[2, 6, 3, PAD, PAD], [2, 7, 1, 5, 3], [PAD, PAD, 2, 9, 3]
 
 
 def _tokens(seed: int) -> list[tuple[Tensor]]:
-    """The sentences above, and others of other sizes, with padding anywhere."""
+    """The sentences above, others with padding anywhere, and some without padding."""
     generator = torch.Generator().manual_seed(seed)
-    drawn = torch.randint(10, (2, 20 + seed % 3), generator=generator)
+    length, full = torch.randint(21, 40, (2,), generator=generator).tolist()
+    drawn = torch.randint(10, (2, length), generator=generator)
     drawn[:, :2] = torch.tensor([[4, PAD], [PAD, 5]])
-    return [(TOKENS,), (drawn,)]
+    return [
+        (TOKENS,),
+        (drawn,),
+        (torch.randint(4, 99, (2, full), generator=generator),),
+    ]
 
 
 REAL, KEYS = "(tokens != PAD)", "(tokens != PAD)[:, None, None, :]"
@@ -142,6 +154,8 @@ def my_decoder_mask(tokens):
         "my_padding_mask",
         {
             OPPOSITE: {REAL: "(tokens == PAD)"},
+            EVERYTHING: {REAL: "(tokens == tokens)"},
+            FIRST: {REAL: "(tokens[:1] != PAD)"},
             "it hides padded *queries*, whole rows: keys lie along the last axis": {
                 KEYS: "(tokens != PAD)[:, None, :, None]"
             },
@@ -172,11 +186,12 @@ def my_decoder_mask(tokens):
         "my_causal_mask",
         {
             OPPOSITE: {TRIL: "triu(1)"},
-            "it is upside down, so that the past is hidden": {TRIL: "triu()"},
+            EVERYTHING: {TRIL: "bool()"},
+            UPSIDE_DOWN: {TRIL: "triu()"},
             ITSELF: {TRIL: "tril(-1)"},
             TOO_FAR: {TRIL: "tril(1)"},
         },
-        lambda seed: [(5,), (20 + seed % 3,)],
+        lambda seed: [(5,), _tokens(seed)[1][0].shape[1:]],
         ["each token sees itself and the past"],
         measure=_of_length,
         shown=causal_mask,
@@ -192,6 +207,9 @@ def my_decoder_mask(tokens):
             },
             "padding is not hidden": {BOTH: PAST},
             "the future is not hidden": {BOTH: "my_padding_mask(tokens)"},
+            EVERYTHING: {BOTH: f"{PAST} | True"},
+            FIRST: {BOTH: f"my_padding_mask(tokens[:1]) & {PAST}"},
+            UPSIDE_DOWN: {BOTH: f"my_padding_mask(tokens) & {PAST}.mT"},
             "it hides padded *queries* in place of keys": {
                 BOTH: f"my_padding_mask(tokens).mT & {PAST}"
             },
@@ -217,7 +235,7 @@ def my_decoder_mask(tokens):
 # ------------------------------------------------------------ 03.2 the packed mask
 
 # Documents of several lengths, also one that is only <bos>, and a row that begins in
-# the middle of a document; then longer rows, of one long document and of five.
+# the middle of a document; then longer rows, of one long document and of nine.
 PACKED = torch.tensor(
     [[2, 7, 8, 3, 2, 7, 3], [2, 9, 1, 9, 9, 9, 3], [7, 3, 2, 2, 5, 3, 2]]
 )
@@ -226,19 +244,19 @@ PACKED = torch.tensor(
 def _packed(seed: int) -> list[tuple[Tensor]]:
     generator = torch.Generator().manual_seed(seed)
     drawn = torch.randint(3, 9, (2, 20 + seed % 3), generator=generator)
-    drawn[0, [0, 3, 6, 8, 11]] = drawn[1, 2] = BOS
+    drawn[0, [0, 3, 6, 8, 11, 13, 14, 17, 19]] = drawn[1, 2] = BOS
     return [(PACKED,), (drawn,)]
 
 
 COUNT = "(tokens == BOS).cumsum(dim=1)"
 SAME = "document[:, None, :, None] == document[:, None, None, :]"
-TOGETHER = "same & causal_mask(tokens.size(1))"
+TOGETHER = "same & causal_mask(tokens.size(1), device=tokens.device)"
 packed_mask = Exercise(
     """\
 def my_packed_mask(tokens):
     document = (tokens == BOS).cumsum(dim=1)
     same = document[:, None, :, None] == document[:, None, None, :]
-    return same & causal_mask(tokens.size(1))
+    return same & causal_mask(tokens.size(1), device=tokens.device)
 """,
     Part(
         "my_packed_mask",
@@ -257,6 +275,8 @@ def my_packed_mask(tokens):
             },
             "`tokens == BOS` marks beginnings only: number the documents, by counting "
             "along the row": {COUNT: "(tokens == BOS)"},
+            UPSIDE_DOWN: {TOGETHER: "same & causal_mask(tokens.size(1)).mT"},
+            FIRST: {COUNT: "(tokens[:1] == BOS).cumsum(dim=1)"},
             "the documents are counted down the batch: count along each row": {
                 "dim=1": "dim=0"
             },
@@ -380,7 +400,7 @@ def _added(hidden: Tensor) -> Tensor:
 
 def _two(seed: int) -> list[tuple[Tensor, Tensor]]:
     """PyTorch's masks, True = hidden in both: for TOKENS, and for other sizes."""
-    ((tokens,),) = _tokens(seed)[1:]
+    (tokens,) = _tokens(seed)[1]
     return [(PADDED, FUTURE), (tokens == PAD, ~causal_mask(tokens.size(1))[0, 0])]
 
 

@@ -78,6 +78,12 @@ def packed_by_number(tokens, most=99, modulo=99):
     return same & causal_mask(tokens.size(1))
 
 
+def packed_with_batch_as_heads(tokens):
+    document = (tokens == BOS).cumsum(dim=1)
+    same = document[:, :, None] == document[:, None, :]
+    return same & causal_mask(tokens.size(1))
+
+
 def packed_with_three_axes(tokens):
     return packed_by_loops(tokens)[:, 0]
 
@@ -145,15 +151,23 @@ WRONG = {
         (three(decoder=lambda t: padding(t) and causal(t.size(1))), "`and`, `or`"),
         (three(causal=lambda n: causal(n) & ~causal(n).tril(-8)), "causal: with leng"),
         (three(decoder=lambda t: decoder(t).expand(-1, 8, -1, -1)), "8, 5, 5) does n"),
-        (three(lambda t: padding(t).cumprod(-1) > 0), "15 the other way round"),
+        (three(lambda t: padding(t).cumprod(-1) > 0), "15 are hidden that must be"),
         (three(lambda t: decoder(t)), "0 pairs are visible that must be hidden, 22"),
-        (three(causal=lambda n: torch.ones(n, n).bool()), "causal: 10 pairs are"),
-        (three(causal=lambda n: torch.eye(n).bool()), "10 the other way round"),
+        (three(causal=lambda n: torch.ones(n, n).bool()), "causal: nothing is hid"),
+        (three(causal=lambda n: torch.eye(n).bool()), "10 are hidden that must be"),
         (three(decoder=lambda t: decoder(t).mT), "decoder: 22 pairs are visible"),
         (three(decoder=lambda t: decoder(t) | torch.eye(t.size(1)).bool()), "4 pairs"),
+        (
+            three(lambda t: (t != t.min())[:, None, None]),
+            "with tokens (2, ",
+        ),
+        (three(lambda t: ((t > 0) & (t < 12))[:, None, None]), "are hidden that must"),
+        (three(decoder=lambda t: padding(t) & causal(t.size(1)).mT), "upside down"),
+        (three(decoder=lambda t: decoder(t[:1])), "the first row of the batch alone"),
+        (three(causal=lambda n: causal(n).triu(-20)), "are hidden that must be"),
         (three(changed), "changes its inputs in place"),
         (three(causal=lambda n: causal_mask(n + 1)), "causal: the shape (1, 1, 6, 6)"),
-        (three(causal=lambda n: causal_mask(5)), "causal: with length 2"),
+        (three(causal=lambda n: causal_mask(5)), "causal: with length "),
         (three(causal=lambda n: torch.ones(n, n).tril()), "causal: return booleans"),
         (
             three(decoder=lambda t: decoder_mask(t)[:, 0]),
@@ -167,9 +181,11 @@ WRONG = {
         ),
     ],
     "packed_mask": [
+        (packed_with_batch_as_heads, "on the second axis, that of the heads"),
         (packed_with_three_axes, "the shape (3, 7, 7) does not broadcast"),
         (lambda t: packed_by_loops(t).float(), "return booleans, not float32"),
-        (lambda t: packed_by_loops(t[:1]), "pairs are visible that must be hidden"),
+        (lambda t: packed_by_loops(t[:1]), "the first row of the batch alone"),
+        (lambda t: packed_by_number(t, modulo=5), "pairs are visible"),
         (lambda t: packed_by_loops(t) | (t == BOS)[:, None, None], "pairs are visible"),
         (lambda t: packed_by_number(t, most=3), "pairs are visible"),
         (lambda t: packed_by_number(t, modulo=4), "pairs are visible"),

@@ -15,12 +15,13 @@ from helpers.plots import drawing
 from helpers.plots.curves import learning_curves
 from helpers.plots.drawing import HIDDEN, ROLES
 from helpers.plots.heatmaps import heatmap
-from helpers.plots.spread import over_seeds
-from helpers.plots.style import COLOURS
+from helpers.plots.style import COLOURS, MARKERS, STYLES
 
 LEAK = "#F0308F"  # what must not pass
 # Of the four masks of the game with letters, in the order of the study.
 GAME = COLOURS[0], COLOURS[3], COLOURS[2], drawing.INK
+CHANCE = math.log(16)  # the loss of the honest in that game
+ROUNDING = 1e-5  # an influence below may be nothing else
 PALE = 0.3  # how strong what broadcasting repeats is drawn
 
 
@@ -111,8 +112,10 @@ def draw_three_tables(scores: Tensor, mask: Tensor, words: Sequence[str]) -> Non
     drawing.arrow(ax, one.right, other.left, text="mask", offset=(0, 0.14))
     bend = other.x + 0.6
     drawing.arrow(ax, (bend, other.bottom[1] - 0.24), (bend, last.top[1]))
-    text = "softmax of each row:\nit sums to 1, and\n−∞ becomes exactly 0"
-    drawing.write(ax, (1.6, 1.15), text, size=10)
+    text = "softmax of each row"
+    drawing.write(ax, (3.1, 2.33), text, size=9, align="left")
+    text = "each row sums to 1,\n−∞ becomes exactly 0"
+    drawing.write(ax, (1.4, 1.15), text, size=9)
 
 
 def draw_and(
@@ -124,7 +127,9 @@ def draw_and(
     length).
     """
     length, cell = causal.size(-1), 0.3
-    ax = drawing.canvas(6.0, 4.5, title="Axes of size 1 are repeated (pale)")
+    ax = drawing.canvas(
+        6.0, 4.5, title="Padding & causal = decoder mask (pale: repeated)"
+    )
     whole = torch.ones(length, length, dtype=torch.bool)
     for sentence, name in enumerate(names):
         y = 2.95 - 1.9 * sentence
@@ -140,6 +145,9 @@ def draw_and(
             drawing.write(ax, (x + 0.925, y), sign, size=14)
     for x, text in ((1.3, "padding"), (3.15, "causal"), (5.0, "decoder")):
         drawing.write(ax, (x, 4.07), text, size=10)
+        drawing.write(ax, (x, 0.12), "key", size=9)
+    for y in (2.95, 1.05):
+        drawing.write(ax, (0.46, y), "query", size=9, rotation=90)
 
 
 def draw_packing(documents: Sequence[Sequence[str]]) -> None:
@@ -170,7 +178,9 @@ def influence_maps(
 ) -> Figure:
     """Influence of each input on each output, {name: (length, length)}, a map each.
 
-    All have one scale of colours. What passes though it is not `allowed` is framed.
+    All have one scale of colours. Framed are leaks, more than rounding where the mask
+    `allowed` (length, length) hides, off the diagonal; dashed frames stand around a 0
+    where it allows.
     """
     columns = min(columns, len(found))
     rows, length = math.ceil(len(found) / columns), len(words)
@@ -180,31 +190,51 @@ def influence_maps(
         look = {"numbers": True, "colour_bar": False, "highest": 3.2}
         heatmap(strength, words, words, title=name, ax=ax, **look)
         ax.set(xlabel="input", ylabel="output")
-        wrong = (strength > 0) & ~allowed if allowed is not None else strength < 0
-        for i, j in wrong.nonzero().tolist():
-            frame = {"fill": False, "ec": LEAK, "lw": 3.5}
-            ax.add_patch(Rectangle((j + 0.05, i + 0.05), 0.9, 0.9, **frame))
+        if allowed is None:
+            continue
+        itself = torch.eye(length).bool()
+        leaks = (strength > ROUNDING) & ~allowed & ~itself
+        blind = (strength == 0) & allowed
+        leaky, dashed = {"ec": LEAK, "lw": 3.5}, {"ec": "white", "lw": 2, "ls": "--"}
+        for cells, frame in ((leaks, leaky), (blind, dashed)):
+            for i, j in cells.nonzero().tolist():
+                corner = j + 0.07, i + 0.07
+                ax.add_patch(Rectangle(corner, 0.86, 0.86, fill=False, **frame))
     figure.suptitle(title, x=0.01, ha="left", fontsize=11)
     return figure
 
 
-def code_of_the_leak(share: Tensor, right: Tensor, *, title: str) -> Axes:
+def code_of_the_leak(shares: Tensor, right: Tensor, *, title: str) -> Axes:
     """The weight that each next letter leaves over, sorted; wrong guesses are crossed.
 
-    share and right (letters,).
+    shares (letters, rows), right (letters,). Marks are medians, bars hold 90 %.
     """
     _, ax = plt.subplots(figsize=(5.6, 3.2))
-    order = share.argsort().tolist()
+    low, middle, high = shares.quantile(torch.tensor([0.05, 0.5, 0.95]), dim=1)
+    order = middle.argsort().tolist()
     for kind, marker, colour in ((True, "o", COLOURS[0]), (False, "x", drawing.INK)):
         x = [place for place, i in enumerate(order) if bool(right[i]) == kind]
-        y = [share[order[place]].item() for place in x]
+        of = [order[place] for place in x]
         name = "guessed right" if kind else "guessed wrong"
-        ax.plot(x, y, marker, color=colour, ms=7, mew=2, label=name)
+        ax.vlines(x, low[of], high[of], color=colour, lw=5, alpha=0.35)
+        ax.plot(x, middle[of], marker, color=colour, ms=4, mew=1.5, label=name)
     ax.set_xticks(range(len(order)), [chr(65 + i) for i in order])
     ax.set(title=title, yscale="log")
+    ax.set_yticks([0.03, 0.1, 0.3, 1], ["0.03", "0.1", "0.3", "1"])
+    ax.minorticks_off()
     ax.set(xlabel="the next letter, which is hidden", ylabel="weight left over")
     ax.legend(frameon=False)
     return ax
+
+
+def _mark_the_game(ax: Axes) -> None:
+    """Lines for the loss at chance and for that of a perfect cheat."""
+    lines = ((CHANCE, "chance: 2.77", 5), (CHANCE / 8, "perfect cheat: 0.35", -13))
+    for loss, name, above in lines:
+        ax.axhline(loss, color="#808080", lw=1, ls=":", zorder=0)
+        place = {"xycoords": ax.get_yaxis_transform(), "textcoords": "offset points"}
+        ax.annotate(name, (0.02, loss), xytext=(0, above), fontsize=9, **place)
+    ax.set(ylim=(0, 3.3))
 
 
 def losses_by_step(losses: Mapping[str, Tensor], *, title: str) -> Axes:
@@ -216,18 +246,26 @@ def losses_by_step(losses: Mapping[str, Tensor], *, title: str) -> Axes:
     for line, colour in zip(ax.lines, GAME, strict=False):
         line.set_color(colour)
     ax.lines[0].set(linewidth=6, alpha=0.4)  # wide, as another may lie on it
-    ax.set(ylim=(0, 3.2))
+    _mark_the_game(ax)
     ax.legend(loc="lower left", bbox_to_anchor=(0.12, 0.17), frameon=False)
     return ax
 
 
 def losses_by_rate(table: pd.DataFrame, *, title: str) -> Axes:
-    """The last training loss of every run of the study mask_leak."""
+    """The last losses of all runs of the study mask_leak, medians and ranges."""
     _, ax = plt.subplots(figsize=(5.6, 4.2))
-    look = {"colours": GAME, "title": title, "ax": ax}
-    over_seeds(table, x="rate", y="loss", hue="mask", **look)
+    looks = zip(GAME, MARKERS, STYLES, strict=False)
+    kinds = table.groupby("mask", sort=False)
+    for (name, runs), (colour, marker, line) in zip(kinds, looks, strict=False):
+        losses = runs.groupby("rate")["loss"]
+        middle = losses.median()
+        ax.vlines(middle.index, losses.min(), losses.max(), color=colour)
+        look = {"marker": marker, "ls": line, "ms": 8, "lw": 1.5, "label": name}
+        ax.plot(middle.index, middle, color=colour, **look)
+    ax.plot(table["rate"], table["loss"], "o", color="black", ms=3, zorder=5)
     rates = sorted({*table["rate"]})
-    ax.set(xscale="log", ylim=(0, 3.2))
+    ax.set(title=title, xscale="log")
+    _mark_the_game(ax)
     ax.set(xlabel="learning rate", ylabel="loss after 1,200 steps")
     ax.set_xticks(rates, rates)
     ax.minorticks_off()
