@@ -136,6 +136,8 @@ MASK_MISTAKES = {
         {FILL: "~mask, math.inf", AGAIN: ""},
         {FILL: "~mask, 1e9", AGAIN: ""},
     ],
+    "`~mask * -math.inf` is NaN where nothing is hidden, as 0 · ∞ is: use "
+    "`masked_fill(~mask, -math.inf)`": {HIDE: "scores = scores + (~mask) * -math.inf"},
     "the mask is added to the scores as 0 and 1: that only favours what may be seen; "
     "hide the rest: `masked_fill(~mask, …)`": {
         HIDE: "scores = scores + mask",
@@ -235,8 +237,8 @@ def _loud(*more: Tensor) -> Trial:
         (100 * query, key, value, *more),
         ["large scores do no harm"],
         "where scores are large: ",
-        "the result is wrong, as an exponential above 88 is infinite: "
-        "`softmax` subtracts the largest score of a row first",
+        "the result is wrong. An exponential above 88 is infinite, one far below 0 is "
+        "0: `softmax` subtracts the largest score of each row first",
         accepts=lambda value, due: all(map(_about, value, due)),
     )
 

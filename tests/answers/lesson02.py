@@ -196,7 +196,7 @@ class Constant(LayerByHand):
 
 SOUND = [with_einsum, with_a_billion, with_pytorchs_own, head_by_head]
 UNSOUND = [
-    (by_exponentials, "an exponential above 88 is infinite"),
+    (by_exponentials, "An exponential above 88 is infinite"),
     (with_a_mean, "the weights differ from the expected ones"),
     (a_part_detached, "not all of the gradient reaches query"),
     (with_dropout, "something random"),
