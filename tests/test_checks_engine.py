@@ -158,7 +158,7 @@ def test_the_lessons_own_settings_do_not_matter():
         assert torch.get_default_dtype() == torch.float64
     finally:
         torch.set_default_dtype(torch.float32)
-    assert [finding.mark for finding in found] == ["✓"] * 4
+    assert [finding.mark for finding in found] == ["✓"] * 5
 
 
 # ------------------------------------------------------------------ the engine
@@ -190,7 +190,7 @@ def test_findings_say_more_where_it_helps():
         return weights @ value, weights
 
     found = checks.lesson02.masked_attention.findings(late)
-    assert "".join(finding.mark for finding in found) == "✓✓✓✓✗"
+    assert "".join(finding.mark for finding in found) == "✓✓✓✓✓✗"
     assert "before the softmax" in found[-1].text
 
 
