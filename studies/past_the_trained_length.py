@@ -2,7 +2,8 @@
 
 Lesson 01's reader learns who comes first, a dog or a man, at positions below `trained`.
 Then both stand beyond, as far again. The positions are sinusoids of 32 features, with
-training on 6 to 28 positions; and, on 12 positions, binary digits and a learnt table.
+training on 6 to 28 positions; and, on 12 positions, binary digits, a learnt table and
+the position itself in every feature.
 The readers of sinusoids also answer with one clock hand, a pair of features, `held`:
 beyond the trained positions it stops. No training follows.
 """
@@ -32,9 +33,10 @@ def rows(*, tiny: bool = False) -> Iterator[dict]:
             for hand in HANDS:
                 table = held(waves, hand, trained)
                 yield which | {"held": hand} | right(reader, table, trained)
-    for name in ("digits", "learnt"):
+    number = torch.arange(2.0 * TRAINED)[:, None].repeat(1, D_MODEL)
+    tables = {"digits": digits(2 * TRAINED), "learnt": None, "number": number}
+    for name, table in tables.items():
         for seed in [0] if tiny else MANY:
-            table = digits(2 * TRAINED) if name == "digits" else None
             reader = train(table, TRAINED, seed, steps=steps)
             which = {"table": name, "trained": TRAINED, "seed": seed, "held": "none"}
             yield which | right(reader, reader.positions.weight, TRAINED)
