@@ -121,7 +121,7 @@ TOKENS = torch.tensor([[2, 6, 3, PAD, PAD], [2, 7, 1, 5, 3], [PAD, PAD, 2, 9, 3]
 
 
 def _tokens(seed: int) -> list[tuple[Tensor]]:
-    """The sentences above, others with padding anywhere, and some without padding."""
+    """The sentences above, others with padding anywhere, some without, a long one."""
     generator = torch.Generator().manual_seed(seed)
     length, full = torch.randint(21, 40, (2,), generator=generator).tolist()
     drawn = torch.randint(10, (2, length), generator=generator)
@@ -130,6 +130,7 @@ def _tokens(seed: int) -> list[tuple[Tensor]]:
         (TOKENS,),
         (drawn,),
         (torch.randint(4, 99, (2, full), generator=generator),),
+        (torch.randint(10, (1, 180 + length), generator=generator),),
     ]
 
 
@@ -191,7 +192,7 @@ def my_decoder_mask(tokens):
             ITSELF: {TRIL: "tril(-1)"},
             TOO_FAR: {TRIL: "tril(1)"},
         },
-        lambda seed: [(5,), _tokens(seed)[1][0].shape[1:]],
+        lambda seed: [(5,), *(_tokens(seed)[i][0].shape[1:] for i in (1, 3))],
         ["each token sees itself and the past"],
         measure=_of_length,
         shown=causal_mask,
@@ -235,7 +236,8 @@ def my_decoder_mask(tokens):
 # ------------------------------------------------------------ 03.2 the packed mask
 
 # Documents of several lengths, also one that is only <bos>, and a row that begins in
-# the middle of a document; then longer rows, of one long document and of nine.
+# the middle of a document; then longer rows, of one long document and of nine; then a
+# batch of one long row, of many documents.
 PACKED = torch.tensor(
     [[2, 7, 8, 3, 2, 7, 3], [2, 9, 1, 9, 9, 9, 3], [7, 3, 2, 2, 5, 3, 2]]
 )
@@ -245,7 +247,8 @@ def _packed(seed: int) -> list[tuple[Tensor]]:
     generator = torch.Generator().manual_seed(seed)
     drawn = torch.randint(3, 9, (2, 20 + seed % 3), generator=generator)
     drawn[0, [0, 3, 6, 8, 11, 13, 14, 17, 19]] = drawn[1, 2] = BOS
-    return [(PACKED,), (drawn,)]
+    alone = torch.randint(2, 9, (1, 200 + seed % 7), generator=generator)
+    return [(PACKED,), (drawn,), (alone,)]
 
 
 COUNT = "(tokens == BOS).cumsum(dim=1)"

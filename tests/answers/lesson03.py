@@ -168,6 +168,8 @@ WRONG = {
         (three(changed), "changes its inputs in place"),
         (three(causal=lambda n: causal_mask(n + 1)), "causal: the shape (1, 1, 6, 6)"),
         (three(causal=lambda n: causal_mask(5)), "causal: with length "),
+        (three(causal=lambda n: causal_mask(64)[..., :n, :n]), "causal: with length 2"),
+        (three(lambda t: (t != PAD).squeeze()[:, None, None]), "padding: with tokens"),
         (three(causal=lambda n: torch.ones(n, n).tril()), "causal: return booleans"),
         (
             three(decoder=lambda t: decoder_mask(t)[:, 0]),
@@ -189,6 +191,8 @@ WRONG = {
         (lambda t: packed_by_loops(t) | (t == BOS)[:, None, None], "pairs are visible"),
         (lambda t: packed_by_number(t, most=3), "pairs are visible"),
         (lambda t: packed_by_number(t, modulo=4), "pairs are visible"),
+        (lambda t: packed_by_number(t, modulo=10), "pairs are visible"),
+        (lambda t: packed_by_loops(t.squeeze()), "with tokens"),
         (lambda t: packed_by_loops(t).triu(-6), "pairs are visible"),
     ],
     "find_mistakes": [({"A": "bug"}, "A: 'bug' is none of")],
