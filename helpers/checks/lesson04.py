@@ -216,6 +216,10 @@ Q = "self.split(self.query_projection(query))"
 RAW = "(q @ k.mT / k.size(-1) ** 0.5)"
 HIDE = "masked_fill(torch.tensor(False) if mask is None else ~mask, {})"
 FOR_EACH_HEAD = torch.arange(48).view(2, 2, 3, 4) % 5 > 1
+EMPTY_ROW = torch.arange(24).view(2, 3, 4) % 5 > 1
+EMPTY_ROW[1, 2] = False  # the second head's last query, in every sentence
+SIZE = "len(q), self.n_heads, q.size(2), k.size(2)"
+SENTENCE = f"mask.expand({SIZE}).flatten(1).any(1)[:, None, None, None]"
 ALL_PADDING = torch.tensor([[True, True, True, False], [False] * 4])[:, None, None]
 multi_head = Exercise(
     """\
@@ -299,8 +303,23 @@ class MyMultiHeadAttention(nn.Module):
             "a query that may attend to nothing gets an average: its context is 0": {
                 CALL: f"({RAW}.{HIDE.format('-1e9')}.softmax(-1) @ v, None)"
             },
+            "a query that may attend to nothing gets an average where others of its "
+            "sentence may attend: its context is 0 there, too": {
+                CALL: f"({RAW}.{HIDE.format('-1e9')}.softmax(-1) @ v * "
+                f"(1 if mask is None else {SENTENCE}), None)"
+            },
             "all heads use the first head's mask": {
-                CALL: "attention(q, k, v, None if mask is None else mask[:, :1])"
+                CALL: "attention(q, k, v, None if mask is None else "
+                "mask[:, :1] if mask.dim() == 4 else mask)"
+            },
+            "three axes of a mask are (heads, query_length, key_length): broadcasting "
+            "puts the missing axis in front, `mask[None]`": {
+                CALL: "attention(q, k, v, mask[:, None] if mask is not None "
+                "and mask.dim() == 3 else mask)"
+            },
+            "a mask whose key axis is 1 is not used: it hides all keys of a query": {
+                CALL: "attention(q, k, v, None if mask is None or mask.size(-1) == 1 "
+                "else mask)"
             },
             "the mask is not used: pass it on to `attention`": {
                 CALL: "attention(q, k, v)"
@@ -374,6 +393,25 @@ class MyMultiHeadAttention(nn.Module):
                 ["a mask of two axes"],
                 "with a mask of shape (6, 6) it goes wrong: ",
             ),
+            Trial(
+                _module_inputs(0, (2, 5, 2, 3, 4), mask=EMPTY_ROW[None]),
+                before="where one query of one head may attend to nothing it goes "
+                "wrong: ",
+            ),
+            Trial(
+                _module_inputs(0, (2, 5, 2, 3, 4), mask=EMPTY_ROW),
+                ["a mask of three axes, with an empty row in one head"],
+                "with a mask of shape (2, 3, 4), heads first, it goes wrong: ",
+            ),
+            Trial(
+                _module_inputs(0, (2, 5, 2, 3, 4), mask=EMPTY_ROW[1, :, 2:3]),
+                before="with a mask of shape (3, 1) it goes wrong: ",
+            ),
+            Trial(
+                _module_inputs(0, (2, 5, 2, 3, 4), mask=EMPTY_ROW[1, :1]),
+                ["a mask whose key axis or query axis is 1"],
+                "with a mask of shape (1, 4) it goes wrong: ",
+            ),
         ],
         lenient=lambda seed: _module_inputs(seed, (4, 1, 4, 4, 4)),
         only_lenient="",
@@ -428,7 +466,7 @@ def _outline(maps: Tensor) -> tuple[bool, ...]:
         bool(maps.amax() - maps.amin() < 1e-3),
         bool(own.min() > others.max()),
         bool(own.max() < others.min()),
-        bool(maps.diagonal(0, 1, 2).min() > 0.5),
+        bool(maps.diagonal(0, 1, 2).min() > 0.9),
         bool((maps * EQUAL).sum(dim=2).min() < 0.9),
     )
 

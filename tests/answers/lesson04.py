@@ -49,6 +49,8 @@ class WithPyTorchs(Named):
     def forward(self, query, key, value, mask=None):
         parts = self.query_projection(query), self.key_projection(key)
         heads = [split(x, self.count) for x in (*parts, self.value_projection(value))]
+        while mask is not None and mask.dim() < 4:
+            mask = mask[None]
         return self.output_projection(
             join(F.scaled_dot_product_attention(*heads, mask))
         )
@@ -212,6 +214,44 @@ class WithFourAxesOnly(WithPyTorchs):
         return super().forward(query, key, value, mask)
 
 
+class SentencesFirst(WithPyTorchs):
+    """Three axes of a mask are read as (batch, query, key)."""
+
+    def forward(self, query, key, value, mask=None):
+        three = mask is not None and mask.dim() == 3
+        return super().forward(query, key, value, mask[:, None] if three else mask)
+
+
+class OneMaskForAll(WithPyTorchs):
+    def forward(self, query, key, value, mask=None):
+        if mask is not None and mask.dim() < 4:
+            mask = mask.view(1, 1, *mask.shape[-2:])
+        return super().forward(query, key, value, mask)
+
+
+class EmptySentencesOnly(WithEinsum):
+    """A context is 0 only where the whole sentence is hidden."""
+
+    def forward(self, query, key, value, mask=None):
+        q, k = split(self.query_projection(query), self.count), self.key_projection(key)
+        scores = q @ split(k, self.count).mT / math.sqrt(q.size(-1))
+        seen = torch.ones(1)
+        if mask is not None:
+            scores = scores.masked_fill(~mask, -1e9)
+            four = mask.expand(scores.shape)
+            seen = four.flatten(1).any(1)[:, None, None, None]
+        found = scores.softmax(-1) @ split(self.value_projection(value), self.count)
+        return self.output_projection(join(found * seen))
+
+
+class KeysMaskOnly(WithPyTorchs):
+    """A mask of queries, whose key axis is 1, is ignored."""
+
+    def forward(self, query, key, value, mask=None):
+        queries = mask is not None and mask.size(-1) == 1
+        return super().forward(query, key, value, None if queries else mask)
+
+
 class JoinedByView(WithPyTorchs):
     def forward(self, query, key, value, mask=None):
         parts = self.query_projection(query), self.key_projection(key)
@@ -364,6 +404,12 @@ def of_words_and_places():
     return query, key
 
 
+def of_words_and_more_of_places():
+    words, key = rows(query=28)()
+    places, keys = rows(columns=slice(8, 16))()
+    return words + places, key + keys
+
+
 def of_words_and_a_little_place():
     query, key = rows()()
     key[:, 8:16] = torch.linspace(0, 0.05, 8).expand(8, 8)
@@ -440,6 +486,10 @@ WRONG = {
         (AddsInfinity, "all padding it goes wrong: the result is right, its"),
         (DetachedUnderAMask, "all padding it goes wrong: the result is right, its"),
         (WithFourAxesOnly, "with a mask of shape (6, 6) it goes wrong: your code"),
+        (SentencesFirst, "(2, 3, 4), heads first, it goes wrong: three axes of a mask"),
+        (OneMaskForAll, "(2, 3, 4), heads first, it goes wrong: your code stopped"),
+        (EmptySentencesOnly, "gets an average where others of its sentence may attend"),
+        (KeysMaskOnly, "(3, 1) it goes wrong: a mask whose key axis is 1 is not used"),
         (JoinedByView, "your code stopped with RuntimeError: view size is not"),
         (Aliased, "`self.key_projection` is one of the others"),
         (Joint, "`self.query_projection` is to be `nn.Linear(d_model, d_model)`"),
@@ -468,6 +518,7 @@ WRONG = {
         (rows(columns=slice(16, 24)), "all keys get the same weight"),
         (with_six_features, "“one two three four five six seven eight”: words that"),
         (of_words_and_a_little_place, "not evenly on the same words"),
+        (of_words_and_more_of_places, "the head compares places, too"),
         (of_words_and_places, "not evenly on the same words"),
         (lambda: torch.eye(8), "one tensor of shape (8, 8), where two are due"),
         (lambda: [part.T for part in rows()()], "query_rows has shape (24, 8)"),

@@ -12,9 +12,14 @@ from helpers.plots import drawing, heatmap
 from helpers.plots.drawing import ROLES, Block
 from helpers.plots.style import COLOURS
 
+PALE_KEY = [0.6 + 0.4 * channel for channel in to_rgb(ROLES["key"])]
+
 
 def draw_two_looks(words: Sequence[str], place: int) -> None:
-    """A word in the middle of a sentence looks at both neighbours, a head each."""
+    """A word in the middle of a sentence looks at both neighbours, a head each.
+
+    The keys of all other words reach both heads, too: the pale arrows.
+    """
     title = f"“{words[place]}” looks twice: one head looks left, the other right"
     ax = drawing.canvas(6.4, 2.75, title=title)
     row = drawing.tokens(ax, words, (0.5, 0.35), width=0.64, gap=0.13)
@@ -28,6 +33,9 @@ def draw_two_looks(words: Sequence[str], place: int) -> None:
         box = drawing.operation(
             ax, (x, 1.25), f"head {head}: {side}", role="weights", width=1.25
         )
+        for other in (token for token in row if token is not seen):
+            look = {"colour": PALE_KEY, "width": 0.6}
+            drawing.arrow(ax, other.top, box.bottom, **look)
         for shift, role in ((-0.06, "key"), (0.06, "value")):
             start = seen.x + shift, seen.top[1]
             end = box.x + shift, box.bottom[1]
@@ -40,6 +48,8 @@ def draw_two_looks(words: Sequence[str], place: int) -> None:
     for y, role in ((2.25, "query"), (2.0, "key"), (1.75, "value")):
         drawing.arrow(ax, (0.1, y), (0.5, y), colour=ROLES[role], width=2)
         drawing.write(ax, (0.6, y), role, size=9, align="left")
+    drawing.arrow(ax, (0.1, 1.5), (0.5, 1.5), colour=PALE_KEY, width=0.6)
+    drawing.write(ax, (0.6, 1.5), "other keys", size=9, align="left")
 
 
 def draw_block(length: int, d_model: int, n_heads: int) -> None:
