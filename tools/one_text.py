@@ -55,6 +55,7 @@ NOT_SHOWN = {
     "wiring.learnt": "a threshold that lesson 05 states",
     "probes.best_time": "a stopwatch",
     "probes.exponent": "a straight line through logarithms",
+    "caching": "moves from lesson 07 to 11",
     "corpus": "lesson 10 shows its sentences, not its grammar",
     "multi30k": "downloading and unpacking",
     "translator": "the command line",
