@@ -338,35 +338,33 @@ def lit_text(*lit):
 
 EXPECTED = {
     "data": {
-        "10",
-        "the  black  cat  sleeps  .  <eos>",
-        "<bos>  le  chat  noir  dort  .",
+        "the black cat sleeps . <eos>",
+        "<bos> le chat noir dort .",
         "true words",
     },
-    "embeddings": {"01", "embedding"},
-    "positions": {"01", "+ positions"},
-    "attention": {"02", "self-attention", "masked self-attention", "cross-attention"},
-    "masks": {"03"},
-    "multi-head": {"04", "self-attention", "masked self-attention", "cross-attention"},
-    "feed-forward": {"05", "feed-forward"},
-    "residual": {"05", "+"},
-    "norm": {"05", "layer norm"},
-    "encoder": {"06", "encoder: N layers", "self-attention", "feed-forward"},
-    "decoder": {"07", "decoder: N layers", "cross-attention", "memory"},
-    "cross-attention": {"07", "cross-attention", "memory"},
-    "projection": {"08", "projection, softmax"},
-    "transformer": {"08", "the Transformer", "embedding", "projection, softmax"},
-    "training": {"09", "training: loss"},
-    "decoding": {"11", "decoding: the output becomes input"},
+    "embeddings": {"embedding"},
+    "positions": {"+ positions"},
+    "attention": {"self-attention", "masked\nself-attention", "cross-attention"},
+    "multi-head": {"self-attention", "masked\nself-attention", "cross-attention"},
+    "feed-forward": {"feed-forward"},
+    "residual": {"+"},
+    "norm": {"layer norm"},
+    "encoder": {"encoder:\nN layers", "self-attention", "feed-forward"},
+    "decoder": {"decoder:\nN layers", "cross-attention", "memory"},
+    "cross-attention": {"cross-attention", "memory"},
+    "projection": {"projection, softmax"},
+    "transformer": {"the Transformer", "embedding", "projection, softmax"},
+    "training": {"training: loss"},
+    "decoding": {"decoding: the output becomes input"},
 }
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_each_part_lights_itself_and_no_other_lesson(part):
+def test_each_part_lights_itself(part):
     lit = lit_text(part)
-    assert lit >= EXPECTED[part]
-    assert {text for text in lit if text.isdigit()} == {PARTS[part][0]}
-    assert PARTS[part][1] in drawn_colours(part)
+    assert lit >= EXPECTED.get(part, set())
+    assert not any(text.isdigit() for text in lit)  # numbers are for the whole map
+    assert part == "data" or PARTS[part][1] in drawn_colours(part)  # data is words
 
 
 @pytest.mark.parametrize("part", ["attention", "masks", "multi-head", "residual"])
@@ -375,14 +373,14 @@ def test_a_component_leaves_the_rest_grey(part):
 
 
 def test_the_stacks_light_only_what_is_inside():
-    assert "masked self-attention" not in lit_text("encoder")
+    assert "masked\nself-attention" not in lit_text("encoder")
     assert "self-attention" not in lit_text("decoder")
-    assert not lit_text("transformer") & {"09", "10", "11", "training: loss"}
+    assert not lit_text("transformer") & {"training: loss", "true words"}
 
 
 def test_without_a_name_all_is_lit():
     assert drawn_colours() == set(COLOURS)
-    assert lit_text() == lit_text(*PARTS)
+    assert lit_text() > lit_text(*PARTS)
     assert {text for text in lit_text() if text.isdigit()} == {
         lesson for lesson, _ in PARTS.values()
     }
@@ -410,8 +408,9 @@ def test_the_map_is_small_and_whole():
         assert inside.y0 <= box.y0 <= box.y1 <= inside.y1, text.get_text()
 
 
-def test_no_texts_of_the_map_overlap():
-    architecture_map()
+@pytest.mark.parametrize("lit", [(), ("decoder",)], ids=["whole", "one part"])
+def test_no_texts_of_the_map_overlap(lit):
+    architecture_map(*lit)
     texts = [text for text in plt.gca().texts if text.get_text()]
     boxes = [(text.get_text(), text.get_window_extent()) for text in texts]
     for i, (first, box) in enumerate(boxes):
