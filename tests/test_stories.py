@@ -1,0 +1,113 @@
+"""Lesson 06's stories, the guess that is ideal there, and the patching of heads."""
+
+import pytest
+import torch
+
+from helpers.attention import MultiHeadAttention
+from helpers.patching import record_contexts, replace_contexts
+from helpers.stories import (
+    DRINKS,
+    FACTS,
+    WORDS,
+    draw_stories,
+    guessing_level,
+    hand_on,
+    has_new_pair,
+    ideal_guess,
+    looks,
+    places,
+)
+
+
+def facts_of(tokens):
+    """{name: drink} of one story."""
+    words = [WORDS[token] for token in tokens.tolist() if token]
+    told = words[: words.index("?")]
+    return dict(zip(told[::2], told[1::2], strict=True))
+
+
+def test_answers_are_what_the_story_tells(seeds):
+    for seed in seeds:
+        found = draw_stories(20, seed, new_pair=False)
+        for tokens, answers, twin in zip(*found, strict=True):
+            facts = facts_of(tokens)
+            for place in (answers >= 0).nonzero()[:, 0].tolist():
+                name = WORDS[tokens[place]]
+                assert DRINKS[answers[place]] == facts[name]
+                assert twin[place] < 0 or tokens[twin[place]] == tokens[place]
+
+
+def test_new_pairs_are_kept_apart_and_no_story_comes_twice():
+    training = draw_stories(300, 0, new_pair=False)
+    assert not has_new_pair(training.tokens).any()
+    assert has_new_pair(draw_stories(50, 1, new_pair=True).tokens).all()
+    same = draw_stories(300, 0, new_pair=False, unlike=training)
+    assert len(same.tokens) == 0
+
+
+@pytest.mark.parametrize("what", ["drink", "told"])
+def test_handing_on_changes_what_is_asked_and_keeps_the_questions(what):
+    before = draw_stories(20, 0, new_pair=False)
+    after, asked = hand_on(before, what), places(before)["asked"]
+    assert torch.equal(before.tokens[asked], after.tokens[asked])
+    assert (before.answers != after.answers)[asked].all()
+    for tokens, answers, twin in zip(*after, strict=True):
+        facts = facts_of(tokens)
+        for place in (twin >= 0).nonzero()[:, 0].tolist():
+            assert DRINKS[answers[place]] == facts[WORDS[tokens[place]]]
+            assert tokens[twin[place]] == tokens[place]
+
+
+def test_looks_lead_to_the_words_that_they_name():
+    data = draw_stories(20, 0, new_pair=False)
+    found, here = looks(data), data.tokens
+    for name, target in found.items():
+        story, query = (target >= 0).nonzero(as_tuple=True)
+        seen, word = here[story, target[story, query]], here[story, query]
+        if name == "asked → told":
+            assert torch.equal(seen, word)
+        else:
+            assert ((seen > 12) == (name != "drink → its name")).all()
+
+
+def test_the_ideal_guess_counts_pairings():
+    names, drinks = torch.tensor([[0, 1, 2]]), torch.tensor([[0, 1, 9]])
+    # Three pairings are left: of ann with cocoa two, with the last drink one.
+    due = torch.tensor([[[0, 2, 1], [2, 0, 1], [1, 1, 1]]]) / 3
+    torch.testing.assert_close(ideal_guess(names, drinks), due)
+    free = ideal_guess(torch.tensor([[0, 1]]), torch.tensor([[4, 5]]))
+    torch.testing.assert_close(free, torch.full((1, 2, 2), 0.5))
+
+
+def test_no_story_beats_the_ideal_guess_on_average():
+    data = draw_stories(2000, 3, new_pair=False)
+    right, loss = guessing_level(data)
+    hits, losses, at = [], [], places(data)
+    for facts in FACTS:
+        some = at["asked"].sum(dim=1) == facts
+        names, drinks = (data.tokens[some][at[x][some]] for x in ("told", "drink"))
+        guess = ideal_guess(names.view(-1, facts) - 1, drinks.view(-1, facts) - 13)
+        truth = guess.diagonal(dim1=1, dim2=2).flatten()  # each has the drink behind it
+        losses.append(-truth.log())
+        top = guess == guess.amax(dim=2, keepdim=True)
+        share = top / top.sum(dim=2, keepdim=True)
+        hits.append(share.diagonal(dim1=1, dim2=2).flatten())
+    assert abs(torch.cat(losses).mean() - loss) < 0.02
+    assert abs(torch.cat(hits).mean() - right) < 0.02
+
+
+def test_contexts_are_recorded_and_replaced_where_it_is_said():
+    torch.manual_seed(0)
+    attention, x = MultiHeadAttention(8, 2), torch.randn(2, 3, 8)
+    plain = attention(x, x, x)
+    with record_contexts(attention) as contexts:
+        attention(x, x, x)
+    (own,) = contexts.values()
+    assert own.shape == (2, 3, 2, 4)
+    with replace_contexts(attention, [0, 1], own):
+        torch.testing.assert_close(attention(x, x, x), plain)
+    where = torch.tensor([[True, False, False], [False, False, True]])
+    with replace_contexts(attention, 1, 0.0, where):
+        changed = (attention(x, x, x) - plain).abs().amax(dim=2) > 1e-6
+    assert torch.equal(changed, where)
+    torch.testing.assert_close(attention(x, x, x), plain)
