@@ -53,6 +53,8 @@ NOT_SHOWN = {
     "wiring.Reverser": "lesson 05 says what it is: an embedding, a stack, a readout",
     "wiring.train_reverser": "a training loop as in lesson 02, for a study",
     "wiring.learnt": "a threshold that lesson 05 states",
+    "french": "prepares the data of lesson 07's writer",
+    "french_measures": "changes digits, and counts right words",
     "probes.best_time": "a stopwatch",
     "probes.exponent": "a straight line through logarithms",
     "caching": "moves from lesson 07 to 11",
