@@ -1,7 +1,6 @@
 """The exercises of lesson 07, the decoder: reference answers and mistakes."""
 
-from collections.abc import Callable
-from functools import cache, wraps
+from functools import cache
 
 import matplotlib.pyplot as plt
 import torch
@@ -13,7 +12,7 @@ from helpers.checks.findings import Stop, wrong
 from helpers.checks.values import Values
 from helpers.decoder import DecoderLayer
 from helpers.layers import LayerSizes
-from helpers.masks import causal_mask, padding_mask
+from helpers.masks import causal_mask, decoder_mask, padding_mask
 from helpers.plots import heatmap
 from helpers.probes import influence
 
@@ -59,25 +58,12 @@ def _layer_inputs(
         memory = 2 * torch.randn(batch, source_length, d_model)
     if not masked:
         return layer, x, memory, None, None
-    rows, columns = torch.arange(batch)[:, None], torch.arange(source_length)
-    source = (columns < source_length - rows % source_length).long()
-    return layer, x, memory, causal_mask(target_length), padding_mask(source)
-
-
-def _in_its_dtype(answer: Callable) -> Callable:
-    """The answer, with the parts in the dtype of x."""
-
-    @wraps(answer)
-    def function(
-        layer: nn.Module,
-        x: Tensor,
-        memory: Tensor,
-        mask: Tensor | None,
-        memory_mask: Tensor | None,
-    ) -> Tensor:
-        return answer(layer.to(x.dtype), x, memory, mask, memory_mask)
-
-    return function
+    rows = torch.arange(batch)[:, None]  # row i ends in i places of padding
+    source, target = (
+        (torch.arange(length) < length - rows % length).long()
+        for length in (source_length, target_length)
+    )
+    return layer, x, memory, decoder_mask(target), padding_mask(source)
 
 
 SELF = "layer.self_attention(y, y, y, mask)"
@@ -181,7 +167,6 @@ def my_decoder_layer(layer, x, memory, mask, memory_mask):
             _layer_inputs(seed + 2, (1, 1, 6)),
         ],
         ["the numbers of the drawing's layer"],
-        use=_in_its_dtype,
         others="with the norm first, and with a target of one token",
         doubt="",
         trials=[
