@@ -198,13 +198,13 @@ BATCHES = [
 def _random_batch(seed: int) -> Tensor:
     """Words (batch, length) of random lengths, ids from 4."""
     generator = torch.Generator().manual_seed(seed)
-    batch, length = 3 + seed % 3, 5 + seed % 4
+    batch, length = 4 + seed % 3, 5 + seed % 4
     words = torch.randint(4, 30, (batch, length), generator=generator)
     lengths = torch.randint(1, length + 1, (batch, 1), generator=generator)
     return words.masked_fill(torch.arange(length) >= lengths, PAD)
 
 
-def _harmless(pair: tuple[Tensor, Tensor], words: Tensor) -> tuple[Tensor, Tensor]:
+def _harmless(pair: tuple[Tensor, Tensor], words: Tensor) -> dict[str, Tensor]:
     """The two; an EOS that is read where nothing is to be said counts as PAD."""
     read, say = pair
     if any(part.is_floating_point() for part in pair):
@@ -212,16 +212,20 @@ def _harmless(pair: tuple[Tensor, Tensor], words: Tensor) -> tuple[Tensor, Tenso
         raise Stop(wrong(text))
     if read.shape == say.shape:
         read = read.masked_fill((say == PAD) & (read == EOS), PAD)
-    return read, say
+    return {"read": read, "say": say}
 
 
-def _rows(value: tuple, due: tuple) -> str:
-    """The first row that differs."""
-    for name, part, wanted in zip(("read", "say"), value, due, strict=True):
-        differs = (part != wanted).flatten(1).any(dim=1)
+def _rows(value: dict[str, Tensor], due: dict[str, Tensor]) -> str:
+    """The shape, or the first row, that differs."""
+    for name, wanted in due.items():
+        shapes = tuple(value[name].shape), tuple(wanted.shape)
+        if shapes[0] != shapes[1]:
+            return f"{name} has shape {shapes[0]}, not {shapes[1]}"
+    for name, wanted in due.items():
+        differs = (value[name] != wanted).any(dim=1)
         if differs.any():
             row = int(differs.nonzero()[0])
-            found = f"is {part[row].tolist()}, due is {wanted[row].tolist()}"
+            found = f"is {value[name][row].tolist()}, due is {wanted[row].tolist()}"
             return f"{name}: row {row} {found}"
     return ""
 

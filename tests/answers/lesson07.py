@@ -261,13 +261,13 @@ WRONG = {
     "shift": [
         (shift_to_floats, "ids are integers"),
         (shift_in_place, "changes its inputs in place"),
-        (shift_by_argmin, "it goes wrong: say: row"),
+        (shift_by_argmin, "say: row 0 is"),
         (lambda words: shift_by_lists(words)[0], "where two are due"),
         (lambda words: (words, words), "read has shape"),
         (lambda words: shift_by_lists(words[:3]), "it goes wrong"),
     ],
     "greedy": [
-        (samples, "two calls with the same inputs differ"),
+        (samples, "the shape is (3, 9) where (3, 5) is due"),
         (reads_floats, "read holds ids, so integers are due"),
         (takes_all_positions, "the shape is (3, 1) where (3, 5) is due"),
         (first_row_alone, "the shape is (1, 4) where (3, 5) is due"),
@@ -278,7 +278,7 @@ WRONG = {
     "diagnoses": [
         ({"A": "right"}, "then the source's picture would be three full columns"),
         ({"C": "no causal mask"}, "then the target's picture would be a full square"),
-        ({"B": 4}, "one of the six names"),
+        ({"B": 4}, "B: 4 is none of right"),
         ({"D": "dropout"}, "is none of right"),
     ],
 }

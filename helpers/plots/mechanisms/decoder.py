@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
@@ -106,11 +105,9 @@ def draw_shift(words: Sequence[str]) -> None:
 
 def students(
     losses: Mapping[str, Tensor], right: Mapping[str, float], *, titles: Sequence[str]
-) -> Figure:
+) -> None:
     """Training losses by step and, below, the shares of numbers written right."""
-    figure, (upper, lower) = plt.subplots(
-        2, 1, figsize=(6.4, 4.6), height_ratios=[3, 1.3]
-    )
+    _, (upper, lower) = plt.subplots(2, 1, figsize=(6.4, 4.6), height_ratios=[3, 1.3])
     curves = {name: (range(len(loss)), loss) for name, loss in losses.items()}
     learning_curves(curves, title=titles[0], ylabel="training loss", log=True, ax=upper)
     shares = [100 * share for share in right.values()]
@@ -119,7 +116,7 @@ def students(
     lower.invert_yaxis()
     lower.set(xlim=(0, 112), title=titles[1])
     lower.set(xlabel="held-out numbers written right, in %")
-    return figure
+    plt.show()
 
 
 def prefix_triangles(
