@@ -245,6 +245,8 @@ def restyled(reference):
 
 
 def doubled(x):
+    if isinstance(x, torch.nn.Module):
+        return x.double()
     return x.double() if isinstance(x, torch.Tensor) and x.is_floating_point() else x
 
 

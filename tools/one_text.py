@@ -72,6 +72,8 @@ NOT_SHOWN = {
     "stories.accuracy": "counts right answers",
     "stories.shares": "exercise 06.2 for several looks at once",
     "stories.guessing_level": "averages ideal_guess, which lesson 06 shows",
+    "french": "prepares the data of lesson 07's writer",
+    "french_measures": "changes digits, and counts right words",
     "probes.best_time": "a stopwatch",
     "probes.exponent": "a straight line through logarithms",
     "caching": "moves from lesson 07 to 11",
