@@ -53,6 +53,27 @@ NOT_SHOWN = {
     "wiring.Reverser": "lesson 05 says what it is: an embedding, a stack, a readout",
     "wiring.train_reverser": "a training loop as in lesson 02, for a study",
     "wiring.learnt": "a threshold that lesson 05 states",
+    "assembly.parameters": "the answer to exercise 08.3, by component",
+    "assembly.random_batch": "lesson 08 says what it is: random ids",
+    "assembly.learn_by_heart": "a training loop as in lesson 02",
+    "assembly.five_checks": "calls the checks that lesson 08 shows",
+    **dict.fromkeys(
+        [
+            f"assembly.{fault}"
+            for fault in (
+                *(
+                    "SeesTheFuture",
+                    "SeesPadding",
+                    "IgnoresTheSource",
+                    "DetachedEncoder",
+                ),
+                *("SoftmaxTwice", "Untied", "NoPositions"),
+            )
+        ],
+        "a fault of a line or two, which lesson 08 describes in a table",
+    ),
+    "fresh": "takes parts out of a model; lesson 08 says which",
+    "costs": "saved-tensor hooks, as in lesson 04",
     "probes.best_time": "a stopwatch",
     "probes.exponent": "a straight line through logarithms",
     "caching": "moves from lesson 07 to 11",

@@ -162,14 +162,10 @@ def loses_a_part(parts):
 # --------------------------------------------------------------- 08.3 counting
 
 
-def by_building(config):
-    model = Transformer(config)
-    return sum(parameter.numel() for parameter in model.parameters())
-
-
 def by_names(config):
     with torch.device("meta"):
-        return torch.tensor([p.numel() for p in Transformer(config).parameters()]).sum()
+        model = Transformer(config)
+    return sum(parameter.numel() for parameter in model.parameters())
 
 
 def as_float(config):
@@ -206,13 +202,13 @@ RIGHT = {
         with_layers_by_hand,
     ],
     "tied": [tie_modules, tie_by_register, tie_to_projection],
-    "counted": [by_building, by_names, as_float, as_numpy],
+    "counted": [by_names, as_float, as_numpy, lambda c: torch.tensor(by_names(c))],
     "diagnosis": [{"A": "Sum, not mean"}, {"C": "  healthy "}],
 }
 WRONG = {
     "my_forward": [
         (for_sixteen_features, "it goes wrong"),
-        (detached_memory, "no gradient reaches"),
+        (detached_memory, "not all of the gradient reaches"),
         (shifted_already, "the shape is (3, 4, 30) where (3, 5, 30) is due"),
         (scales_in_place, "your function changes its inputs in place"),
         (the_first_layers_only, "the result differs"),

@@ -37,9 +37,4 @@ DRAWINGS = {
     "shapes_of_shorter_ones": lambda: shapes(8, 7),
     "bar": bar,
     "same_row": model.draw_same_row,
-    "logits": lambda: model.read_and_others(
-        {"one": torch.randn(2, 3, 30), "two": torch.randn(2, 3, 30)},
-        torch.zeros(2, 3, dtype=torch.long),
-        title="Logits",
-    ),
 }

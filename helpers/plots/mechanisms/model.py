@@ -1,4 +1,4 @@
-"""Drawings of lesson 08: the model with its shapes, parameters and first logits."""
+"""Drawings of lesson 08: shapes on their way, parameters, the row that is read."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from torch import Tensor
 
 from helpers import PAD
-from helpers.plots import distribution, drawing
+from helpers.plots import drawing
 from helpers.plots.drawing import HIDDEN, INK, Block
 from helpers.plots.style import COLOURS
 from helpers.transformer import Transformer
@@ -33,21 +33,20 @@ def draw_shapes(
         read = model.positions(model.target_embedding(target))
         states = model.decode(target, memory, source)
         logits = model.project(states)
-    ax = drawing.canvas(5, 8.4, title="")
-    drawing.write(
-        ax, (0.1, 8.2), "Two sentence pairs become logits", size=13, align="left"
-    )
+    top = 4.22 + 0.27 * max(source.size(1), target.size(1))
+    ax = drawing.canvas(5, top + 0.9)
+    title = "Two sentence pairs become logits"
+    drawing.write(ax, (0.1, top + 0.7), title, size=13, align="left")
     for x, name, ids in ((LEFT, "source", source), (RIGHT, "target", target)):
-        drawing.write(ax, (x, 7.82), f"{name} ids {_shape(ids)}", size=13)
-        _draw_tokens(ax, x, 7.5, [words(row) for row in ids.tolist()], ids)
-    bottom = 7.5 - 0.27 * max(source.size(1), target.size(1)) + 0.1
+        drawing.write(ax, (x, top + 0.32), f"{name} ids {_shape(ids)}", size=13)
+        _draw_tokens(ax, x, top, [words(row) for row in ids.tolist()], ids)
     layers = model.config.n_layers
     embeds = [_box(ax, (x, 3.65), "embed, positions", 3) for x in (LEFT, RIGHT)]
     encoder = _box(ax, (LEFT, 2.7), f"encoder, {layers} layers", 0)
     decoder = _box(ax, (RIGHT, 1.95), f"decoder, {layers} layers", 0)
     projection = _box(ax, (RIGHT, 1.05), "projection", 3)
     for box in embeds:
-        drawing.arrow(ax, (box.x, bottom), box.top, width=2)
+        drawing.arrow(ax, (box.x, 4.32), box.top, width=2)
     steps = (
         (embeds[0].bottom, encoder.top, embedded, ""),
         (embeds[1].bottom, decoder.top, read, ""),
@@ -159,21 +158,3 @@ def draw_same_row() -> None:
         drawing.arrow(ax, (block.x, 1.27), block.top)
     drawing.write(ax, (0.55, 1.25), "state times", size=9)
     drawing.write(ax, (0.55, 0.85), "each row:", size=9)
-
-
-def read_and_others(
-    logits: Mapping[str, Tensor], read: Tensor, *, title: str, xlabel: str = "logit"
-) -> None:
-    """The logits of the tokens read, and those of all others, a panel for each model.
-
-    logits {name: (batch, length, vocab)}, read (batch, length).
-    """
-    _, axes = plt.subplots(len(logits), 1, figsize=(6, 1.7 * len(logits) + 0.6))
-    for ax, (name, values) in zip(axes, logits.items(), strict=True):
-        own = torch.nn.functional.one_hot(read, values.size(-1)).bool()
-        groups = {"all other tokens": values[~own][::20], "the token read": values[own]}
-        look = {"xlabel": xlabel, "ylabel": "share", "bins": 60}
-        distribution(groups, title=name, ax=ax, **look)
-        ax.set(yticks=[], xlim=(-5, 8))
-    axes[0].figure.suptitle(title, x=0.01, ha="left", fontsize=11)
-    plt.show()
