@@ -74,6 +74,25 @@ NOT_SHOWN = {
     "stories.guessing_level": "averages ideal_guess, which lesson 06 shows",
     "french": "prepares the data of lesson 07's writer",
     "french_measures": "changes digits, and counts right words",
+    "assembly.parameters": "the answer to exercise 08.3, by component",
+    "assembly.random_batch": "lesson 08 says what it is: random ids",
+    "assembly.learn_by_heart": "a training loop as in lesson 02",
+    "assembly.five_checks": "calls the checks that lesson 08 shows",
+        [
+            f"assembly.{fault}"
+            for fault in (
+                *(
+                    "SeesTheFuture",
+                    "SeesPadding",
+                    "IgnoresTheSource",
+                    "DetachedEncoder",
+                ),
+                *("SoftmaxTwice", "Untied", "NoPositions"),
+            )
+        ],
+        "a fault of a line or two, which lesson 08 describes in a table",
+    "fresh": "takes parts out of a model; lesson 08 says which",
+    "costs": "saved-tensor hooks, as in lesson 04",
     "probes.best_time": "a stopwatch",
     "probes.exponent": "a straight line through logarithms",
     "caching": "moves from lesson 07 to 11",

@@ -1,340 +1,250 @@
-"""Checks for the exercises of lesson 08, the whole Transformer."""
+"""The exercises of lesson 08, the whole Transformer: reference answers and mistakes."""
 
 import copy
-import math
-import re
-from collections.abc import Callable, Iterable, Iterator
-from numbers import Real
+from collections.abc import Callable
+from functools import cache
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 from torch.nn import functional as F
+from torch.nn.utils import parameters_to_vector
 
 from helpers import PAD
-from helpers.checks.core import (
-    Finding,
-    Mistake,
-    Stop,
-    attempt,
-    check,
-    recognise,
-    right,
-    same,
-    untried,
-    wrong,
-)
+from helpers.checks.comparing import plain
+from helpers.checks.engine import Exercise, Part, Trial
+from helpers.checks.findings import Stop, wrong
+from helpers.checks.running import definitions, stub
+from helpers.checks.values import Values
 from helpers.decoder import Decoder
 from helpers.encoder import Encoder
 from helpers.layers import LayerSizes
 from helpers.masks import decoder_mask, padding_mask
-from helpers.positions import PositionalEncoding, TokenEmbedding
+from helpers.positions import PositionalEncoding
 from helpers.transformer import Transformer, TransformerConfig
 
-# ------------------------------------------------------------- 08.1 ids to logits
-
-VOCAB, D_MODEL = 30, 16
+# ------------------------------------------------------------ 08.1 ids to logits
 
 
-def _parts(seed: int) -> nn.ModuleDict:
+def _parts(seed: int, d_model: int, vocab: int) -> nn.ModuleDict:
     """Small parts of a Transformer, as in the lesson, every parameter random."""
     sizes = LayerSizes(
-        d_model=D_MODEL, n_heads=2, d_ff=24, dropout=0.0, norm_first=False
+        d_model=d_model, n_heads=2, d_ff=24, dropout=0.0, norm_first=False
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         parts = nn.ModuleDict(
             {
-                "source_embedding": TokenEmbedding(VOCAB, D_MODEL),
-                "target_embedding": TokenEmbedding(VOCAB, D_MODEL),
-                "positions": PositionalEncoding(D_MODEL, dropout=0.0, max_length=20),
+                "source_embedding": nn.Embedding(vocab, d_model),
+                "target_embedding": nn.Embedding(vocab, d_model),
+                "positions": PositionalEncoding(d_model, dropout=0.0, max_length=210),
                 "encoder": Encoder(2, sizes),
                 "decoder": Decoder(2, sizes),
-                "projection": nn.Linear(D_MODEL, VOCAB, bias=False),
+                "projection": nn.Linear(d_model, vocab, bias=False),
             }
         )
         for parameter in parts.parameters():
             if parameter.dim() == 1:
                 nn.init.normal_(parameter, mean=0.5, std=0.3)
+        for side in ("source", "target"):
+            weight = parts[f"{side}_embedding"].weight
+            nn.init.normal_(weight, std=d_model**-0.5)
     return parts
 
 
-def _ids(seed: int, source_length: int, target_length: int) -> tuple[Tensor, Tensor]:
-    """Source and target ids, each row with padding; never as much on both sides."""
+def _ids(
+    seed: int, lengths: tuple[int, int], batch: int = 3, vocab: int = 30
+) -> tuple[Tensor, Tensor]:
+    """Ids of both sides; padding differs from row to row and from side to side."""
     generator = torch.Generator().manual_seed(seed)
-    source = torch.randint(4, VOCAB, (3, source_length), generator=generator)
-    target = torch.randint(4, VOCAB, (3, target_length), generator=generator)
-    for row in range(3):
-        source[row, -(row + 1) :] = PAD
-        target[row, -(3, 1, 2)[row] :] = PAD
-    return source, target
+    both = [torch.randint(4, vocab, (batch, n), generator=generator) for n in lengths]
+    for ids, most in zip(both, ((1, 2, 3), (3, 1, 2)), strict=True):
+        for row in range(batch if min(lengths) > 3 else 0):
+            ids[row, ids.size(1) - most[row] :] = PAD
+    return both[0], both[1]
 
 
-def _all_logits(parts, source, target, **steps) -> Tensor:
-    """The logits with some of the STEPS done in another way."""
-    steps = STEPS | steps
-    embedded = steps["place_source"](parts, steps["embed_source"](parts, source))
-    memory = parts.encoder(embedded, steps["source_mask"](source))
-    memory = steps["memory"](memory, embedded)
-    x = steps["place_target"](parts, steps["embed_target"](parts, target))
-    masks = (steps[name](source, target) for name in ("mask", "memory_mask"))
-    return steps["give"](parts, parts.decoder(x, memory, *masks))
+VOCABS = {16: 30, 24: 23}  # for each d_model
 
 
-def _real(logits: Tensor, target: Tensor) -> Tensor:
-    """The logits with zeros where the target is padding: nobody asks for those."""
-    if logits.shape[:-1] != target.shape:
-        return logits
-    return logits.masked_fill((target == PAD)[..., None], 0.0)
+@cache
+def _skeleton(d_model: int) -> nn.ModuleDict:
+    return _parts(0, d_model, VOCABS[d_model])
 
 
-def version(parts, source, target, **steps) -> Tensor:
-    """What a learner's logits are compared with."""
-    return _real(_all_logits(parts, source, target, **steps), target)
+def _probe(
+    seed: int, lengths: tuple[int, int], batch: int = 3, d_model: int = 16
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Ids of both sides, and all numbers of the parts in one tensor."""
+    parts = _parts(seed, d_model, VOCABS[d_model])
+    numbers = parameters_to_vector(parts.parameters()).detach()
+    return *_ids(seed, lengths, batch, VOCABS[d_model]), numbers
 
 
-# A mistake is another way to do one of these.
-STEPS = {
-    "embed_source": lambda parts, ids: parts.source_embedding(ids),
-    "place_source": lambda parts, x: parts.positions(x),
-    "source_mask": padding_mask,
-    "memory": lambda memory, embedded: memory,
-    "embed_target": lambda parts, ids: parts.target_embedding(ids),
-    "place_target": lambda parts, x: parts.positions(x),
-    "mask": lambda source, target: decoder_mask(target),
-    "memory_mask": lambda source, target: padding_mask(source),
-    "give": lambda parts, states: parts.projection(states),
-}
+class _Caller(nn.Module):
+    """What an answer gives for its parts, so that the parts' numbers can be lent."""
 
+    def __init__(self, parts: nn.ModuleDict, answer: Callable):
+        super().__init__()
+        self.parts, self.answer = parts, [answer]
+
+    def forward(self, source: Tensor, target: Tensor) -> Any:
+        """The answer's output, whatever it is."""
+        return self.answer[0](self.parts, source, target)
+
+
+def _with_numbers(answer: Callable) -> Callable:
+    """The answer as a function of the ids and of all its parts' numbers."""
+
+    def function(source: Tensor, target: Tensor, parts: Tensor) -> Any:
+        (skeleton,) = (
+            x
+            for x in map(_skeleton, VOCABS)
+            if sum(p.numel() for p in x.parameters()) == len(parts)
+        )
+        learned = dict(skeleton.named_parameters(prefix="parts"))
+        pieces = parts.split([p.numel() for p in learned.values()])
+        lent = {
+            name: piece.view(p.shape)
+            for (name, p), piece in zip(learned.items(), pieces, strict=True)
+        }
+        output = functional_call(_Caller(skeleton, answer), lent, (source, target))
+        if (output is None or output is ...) and stub(answer):
+            raise NotImplementedError
+        return output
+
+    return function
+
+
+def _asked_for(output, source: Tensor, target: Tensor, parts: Tensor):
+    """The logits with zeros where the target is padding: those have no label."""
+    value = plain(output)
+    if not isinstance(value, Tensor) or value.shape[:-1] != target.shape:
+        return output
+    return value.masked_fill((target == PAD)[..., None], 0)
+
+
+SCALE = "math.sqrt(parts.source_embedding.embedding_dim)"
+SOURCE, TARGET = (f"scale * parts.{x}_embedding({x})" for x in ("source", "target"))
+CROSS, BACK = "source_mask)\n    return", "decoder_mask(target)"
 LOOK_ACROSS = (
-    "the keys there are the source's tokens, so its padding is what must be hidden: "
-    "`padding_mask(source)`"
+    "the keys of the cross-attention are the source's tokens: hide the source's "
+    "padding, `padding_mask(source)`"
 )
-LOOK_BACK = "hide what comes later, and padding: `decoder_mask(target)`"
-EMBED = "`parts.source_embedding(source)`, `parts.target_embedding(target)`"
-SCALED = "`TokenEmbedding` does that itself (lesson 01)"
-NOT_TIED = "these parts have a matrix of their own for that, `parts.projection(states)`"
-LOGITS = "return the scores as they are: the softmax is the loss's business"
-LOGIT_MISTAKES = [
-    Mistake(
-        "the memory's mask is missing",
-        LOOK_ACROSS,
-        {"memory_mask": lambda source, target: None},
-    ),
-    Mistake(
-        "the memory's mask is made from the target",
-        LOOK_ACROSS,
-        {"memory_mask": lambda source, target: padding_mask(target)},
-    ),
-    Mistake(
-        "the memory's mask is the decoder's own",
-        LOOK_ACROSS,
-        {"memory_mask": lambda source, target: decoder_mask(target)},
-    ),
-    Mistake(
-        "the memory's mask is inverted",
-        "True = may attend: `padding_mask(source)`",
-        {"memory_mask": lambda source, target: ~padding_mask(source)},
-    ),
-    Mistake(
-        "the decoder's mask is missing, so it sees the words that it is to predict",
-        LOOK_BACK,
-        {"mask": lambda source, target: None},
-    ),
-    Mistake(
-        "the decoder's mask hides padding only, so it sees the words it is to predict",
-        LOOK_BACK,
-        {"mask": lambda source, target: padding_mask(target)},
-    ),
-    Mistake(
-        "the decoder's mask is inverted",
-        "True = may attend: " + LOOK_BACK,
-        {"mask": lambda source, target: ~decoder_mask(target)},
-    ),
-    Mistake(
-        "the decoder's mask is made from the source",
-        LOOK_BACK,
-        {"mask": lambda source, target: decoder_mask(source)},
-    ),
-    Mistake(
-        "the decoder's two masks are swapped",
-        "the one for looking back comes first, the one for the memory second",
+LOOK_BACK = (
+    "the decoder's self-attention hides later tokens: `decoder_mask(target)` comes "
+    "before the memory's mask"
+)
+my_forward = Exercise(
+    """\
+def my_forward(parts, source, target):
+    scale = math.sqrt(parts.source_embedding.embedding_dim)
+    source_mask = padding_mask(source)
+    x = parts.positions(scale * parts.source_embedding(source))
+    memory = parts.encoder(x, source_mask)
+    y = parts.positions(scale * parts.target_embedding(target))
+    states = parts.decoder(y, memory, decoder_mask(target), source_mask)
+    return parts.projection(states)
+""",
+    Part(
+        "my_forward",
         {
-            "mask": lambda source, target: padding_mask(source),
-            "memory_mask": lambda source, target: decoder_mask(target),
+            "the cross-attention has no mask: " + LOOK_ACROSS: {
+                CROSS: "None)\n    return"
+            },
+            "the cross-attention's mask is made from the target: " + LOOK_ACROSS: [
+                {CROSS: "padding_mask(target))\n    return"},
+                {CROSS: "decoder_mask(target))\n    return"},
+            ],
+            "the cross-attention's mask is inverted: True = may attend": {
+                CROSS: "~source_mask)\n    return"
+            },
+            "the decoder sees the tokens that it has to predict: " + LOOK_BACK: [
+                {BACK: "None"},
+                {BACK: "padding_mask(target)"},
+            ],
+            "the decoder's own mask is inverted: True = may attend": {BACK: f"~{BACK}"},
+            "the decoder's own mask is made from the source: " + LOOK_BACK: [
+                {BACK: "decoder_mask(source)"},
+                {BACK: "source_mask"},
+            ],
+            "the decoder's two masks are exchanged: " + LOOK_BACK: {
+                "decoder_mask(target), source_mask": "source_mask, decoder_mask(target)"
+            },
+            "the encoder sees padding: hide it, `padding_mask(source)`": {
+                "encoder(x, source_mask)": "encoder(x)"
+            },
+            "the encoder is causal: it may look both ways, `padding_mask(source)`": {
+                "encoder(x, source_mask)": "encoder(x, decoder_mask(source))"
+            },
+            "the source has no positions: `parts.positions(…)` adds them": {
+                f"parts.positions({SOURCE})": SOURCE
+            },
+            "the target has no positions: `parts.positions(…)` adds them": {
+                f"parts.positions({TARGET})": TARGET
+            },
+            "the source's embeddings are not multiplied by √d_model": {
+                SOURCE: SOURCE[8:]
+            },
+            "the target's embeddings are not multiplied by √d_model": {
+                TARGET: TARGET[8:]
+            },
+            "the embeddings are multiplied by d_model: take its square root": {
+                SCALE: SCALE[10:-1]
+            },
+            "the embeddings are divided by √d_model: multiply": {SCALE: f"1 / {SCALE}"},
+            "the positions are multiplied by √d_model, too: only the embeddings are": [
+                {f"parts.positions({SOURCE})": f"scale * parts.positions({SOURCE[8:]})"}
+                | {
+                    f"parts.positions({TARGET})": f"scale * "
+                    f"parts.positions({TARGET[8:]})"
+                },
+            ],
+            "source and target have an embedding each, and one of them is used for the "
+            "other": [
+                {SOURCE: "scale * parts.target_embedding(source)"},
+                {TARGET: "scale * parts.source_embedding(target)"},
+            ],
+            "the decoder attends to the embedded source: hand over the encoder's "
+            "output": {"(y, memory,": "(y, x,"},
+            "these are the decoder's states: `parts.projection(states)` turns them "
+            "into logits": {"parts.projection(states)": "states"},
+            "a softmax stands at the end: return the logits, as the loss has the "
+            "softmax": [
+                {"parts.projection(states)": f"parts.projection(states).{kind}(-1)"}
+                for kind in ("softmax", "log_softmax")
+            ],
+            "the states are multiplied by an embedding's matrix: here, the projection "
+            "has its own, `parts.projection(states)`": [
+                {"parts.projection(states)": f"F.linear(states, parts.{x}.weight)"}
+                for x in ("source_embedding", "target_embedding")
+            ],
         },
+        lambda seed: [
+            _probe(seed, (7, 5)),
+            _probe(seed + 1, (4 + seed % 2, 6 + seed % 3), d_model=24),
+            _probe(seed, (6, 6)),
+        ],
+        ["the logits are (batch, target_length, vocab_size), with the right numbers"],
+        others="other lengths, vocabularies and d_model work too",
+        doubt="is a size written as a number? ",
+        trials=[
+            Trial(_probe(0, (1, 1), batch=1), before="with one token a side: "),
+            Trial(_probe(0, (9, 1), batch=1), before="with one target token: "),
+            Trial(
+                _probe(0, (190, 205), batch=2),
+                ["one token or two hundred: right"],
+                before="with 190 and 205 tokens: ",
+            ),
+        ],
+        lenient=lambda seed: _probe(seed, (6, 6)),
+        only_lenient="it is right only where source and target have the same length",
+        measure=_asked_for,
+        use=_with_numbers,
     ),
-    Mistake(
-        "the encoder's mask is missing",
-        "the padding of the source must be hidden: `padding_mask(source)`",
-        {"source_mask": lambda source: None},
-    ),
-    Mistake(
-        "the encoder's mask is causal",
-        "the source is known as a whole and may look both ways: `padding_mask(source)`",
-        {"source_mask": decoder_mask},
-    ),
-    Mistake(
-        "the encoder's mask is inverted",
-        "True = may attend: `padding_mask(source)`",
-        {"source_mask": lambda source: ~padding_mask(source)},
-    ),
-    Mistake(
-        "the positions of the source are forgotten",
-        "`parts.positions(…)` comes after the embedding, on both sides",
-        {"place_source": lambda parts, x: x},
-    ),
-    Mistake(
-        "the positions of the target are forgotten",
-        "`parts.positions(…)` comes after the embedding, on both sides",
-        {"place_target": lambda parts, x: x},
-    ),
-    Mistake(
-        "the source is embedded by the target's embedding",
-        EMBED,
-        {"embed_source": lambda parts, ids: parts.target_embedding(ids)},
-    ),
-    Mistake(
-        "the target is embedded by the source's embedding",
-        EMBED,
-        {"embed_target": lambda parts, ids: parts.source_embedding(ids)},
-    ),
-    Mistake(
-        "the source's embeddings are scaled twice",
-        SCALED,
-        {"embed_source": lambda parts, ids: 4 * parts.source_embedding(ids)},
-    ),
-    Mistake(
-        "the target's embeddings are scaled twice",
-        SCALED,
-        {"embed_target": lambda parts, ids: 4 * parts.target_embedding(ids)},
-    ),
-    Mistake(
-        "the decoder looks at the embedded source, not at the memory",
-        "the encoder's output is what goes into `parts.decoder(x, memory, …)`",
-        {"memory": lambda memory, embedded: embedded},
-    ),
-    Mistake(
-        "the projection is missing",
-        "the decoder gives states; `parts.projection(states)` makes logits of them",
-        {"give": lambda parts, states: states},
-    ),
-    Mistake(
-        "the states are multiplied with the source embedding's matrix",
-        NOT_TIED,
-        {"give": lambda parts, states: states @ parts.source_embedding.weight.T},
-    ),
-    Mistake(
-        "the states are multiplied with the target embedding's matrix",
-        NOT_TIED,
-        {"give": lambda parts, states: states @ parts.target_embedding.weight.T},
-    ),
-    Mistake(
-        "a softmax stands at the end",
-        LOGITS,
-        {"give": lambda parts, states: parts.projection(states).softmax(dim=-1)},
-    ),
-    Mistake(
-        "a log-softmax stands at the end",
-        LOGITS,
-        {"give": lambda parts, states: parts.projection(states).log_softmax(dim=-1)},
-    ),
-]
-
-
-@check
-def logits(function: Callable, *, seed: int = 0) -> Iterator[Finding]:
-    """Exercise 08.1: `function(parts, source, target)` returns the logits.
-
-    source (batch, source_length) and target (batch, target_length) are ids, the logits
-    (batch, target_length, vocab_size).
-    """
-    parts = _parts(seed)
-    source, target = _ids(seed, 7, 5)
-    output = _logits_of(function, parts, source, target)
-    expected = version(parts, source, target)
-    if not same(_real(output, target), expected):
-        made = recognise(
-            _real(output, target), version, LOGIT_MISTAKES, (parts, source, target)
-        )
-        raise Stop(wrong(_named(made) if made else _wrong_logits(output, target)))
-    yield right("the logits are (batch, target_length, vocab_size) and as expected")
-    if not output.requires_grad:
-        raise Stop(
-            wrong(
-                "no gradient reaches the parts, so nothing could be learnt: no "
-                "`detach`, `no_grad` or `.data` on the way"
-            )
-        )
-    other = _ids(seed + 1, 4, 6)
-    if not same(
-        _real(_logits_of(function, parts, *other), other[1]), version(parts, *other)
-    ):
-        raise Stop(
-            wrong(
-                f"right for lengths 7 and 5, wrong for {other[0].size(1)} and "
-                f"{other[1].size(1)}: is something of a sentence kept or written as a "
-                "number?"
-            )
-        )
-    yield right("other lengths work too")
-    if same(output, _all_logits(parts, source, target)):
-        yield right("the masks: later tokens and padding of each side are hidden")
-    else:
-        yield right(
-            "the masks: later tokens and the source's padding are hidden (padding of "
-            "the target is not: it comes last, so only padded places notice)"
-        )
-
-
-def _logits_of(function, parts, source, target) -> Tensor:
-    try:
-        output = attempt(function, parts, source, target)
-    except Stop as stop:
-        if stop.finding.mark == "✗":
-            _name_failure(stop, function, parts)
-        raise
-    if not isinstance(output, Tensor):
-        kind = type(output).__name__
-        raise Stop(wrong(f"return one tensor, the logits, not: {kind}"))
-    return output
-
-
-def _name_failure(stop, function, parts) -> None:
-    """Name the mistake that made the code stop: equal lengths let it run."""
-    inputs = parts, *_ids(3, 6, 6)
-    output = attempt(function, *inputs)
-    if isinstance(output, Tensor):
-        real = _real(output, inputs[2])
-        if made := recognise(real, version, LOGIT_MISTAKES, inputs):
-            raise Stop(wrong(f"{_named(made)} ({stop.finding.text})")) from None
-
-
-def _named(made: Iterable[Mistake]) -> str:
-    return "; and ".join(f"{mistake.name}: {mistake.hint}" for mistake in made)
-
-
-def _wrong_logits(output: Tensor, target: Tensor) -> str:
-    """What can be said of wrong logits that no known mistake gives."""
-    shape, due = tuple(output.shape), (*target.shape, VOCAB)
-    if shape == (due[0], due[1] - 1, due[2]):
-        return (
-            f"the logits have shape {shape}, not {due}: the target is shifted already"
-        )
-    if shape != due:
-        return (
-            f"the logits have shape {shape}, not {due}: a row for each target token, a "
-            "score in it for each token of the vocabulary"
-        )
-    if not output.isfinite().all():
-        return "the logits hold NaN or infinity: which mask hides everything?"
-    sums = output.detach().sum(dim=-1)
-    if torch.allclose(sums, torch.ones_like(sums), atol=1e-3):
-        return f"they sum to 1 at each place, so a softmax stands at the end: {LOGITS}"
-    return (
-        "the shape is right, the numbers are not: go along the table of the lesson, "
-        "step by step, and compare what goes into the encoder and the decoder"
-    )
-
+    uses={"padding_mask": padding_mask, "decoder_mask": decoder_mask},
+)
 
 # ------------------------------------------------------------------ 08.2 tying
 
@@ -343,378 +253,278 @@ ASSIGN = (
     "assign the parameter itself, `parts.projection.weight = "
     "parts.source_embedding.weight`, and likewise for the other"
 )
+forward = definitions(my_forward.answer, my_forward.uses)["my_forward"]
 
 
-@check
-def tied(function: Callable, *, seed: int = 0) -> Iterator[Finding]:
-    """Exercise 08.2: `function(parts)` returns the parts with one matrix for three."""
-    parts = _parts(seed)
-    before = sum(p.numel() for p in parts.parameters())
-    output = _tie(function, parts)
-    weights = [_weight(output, place) for place in PLACES]
-    _demand_one(weights)
-    yield right("source embedding, target embedding and projection: one parameter")
-    after = sum(p.numel() for p in output.parameters())
-    if before - after != 2 * VOCAB * D_MODEL:
-        raise Stop(
-            wrong(
-                f"there should be 2 · {VOCAB} · {D_MODEL} = {2 * VOCAB * D_MODEL} "
-                f"parameters fewer, not {before - after}: is something else left over, "
-                "or lost?"
-            )
-        )
-    yield right(f"counted once: {before - after} parameters fewer")
-    _demand_logits(output, seed)
-    yield right("the parts still work, and one gradient gathers all three uses")
-    moved = copy.deepcopy(output).double()
-    _demand_one([_weight(moved, place) for place in PLACES])
-    yield right("still one after a copy and a change of number format")
+def _in_three_places(output, parts: nn.ModuleDict) -> tuple[int, ...]:
+    """Of the three matrices: parameters, places in memory, and what else counts.
 
-
-def _tie(function, parts):
-    """What the function returns, or a finding that it forgot to return the parts."""
-    weights = [getattr(parts, place).weight for place in PLACES]
-    values = [weight.detach().clone() for weight in weights]
+    That is whether their numbers are equal, how many parameters the parts have, how
+    many rows get a gradient, and how many are left after a copy in float64.
+    """
+    if not isinstance(output, nn.Module):
+        kind = type(output).__name__
+        raise Stop(wrong(f"return the parts, all of them, not a {kind}"))
+    weights = _weights(output)
     try:
-        return attempt(function, parts)
-    except Stop as stop:
-        now = [getattr(getattr(parts, place, None), "weight", None) for place in PLACES]
-        unlike = any(x is not y for x, y in zip(now, weights, strict=True))
-        moved = not all(torch.equal(x, y) for x, y in zip(weights, values, strict=True))
-        if stop.finding.mark == "○" and (unlike or moved):
-            text = (
-                "something was changed, but nothing returned: end with `return parts`"
-            )
-            raise Stop(wrong(text)) from None
-        raise
-
-
-def _weight(parts, place) -> nn.Parameter:
-    if not isinstance(parts, nn.Module):
-        kind = type(parts).__name__
-        raise Stop(wrong(f"return the parts, all of them, not: {kind}"))
-    weight = getattr(getattr(parts, place, None), "weight", None)
-    if not isinstance(weight, nn.Parameter):
-        raise Stop(
-            wrong(
-                f"parts.{place} has no parameter `weight` any more: tie, don't remove"
-            )
-        )
-    return weight
-
-
-def _demand_one(weights: list[nn.Parameter]) -> None:
-    """Stop unless the three are one and the same parameter."""
-    number = len({id(weight) for weight in weights})
-    if number == 1:
-        return
-    if len({weight.data_ptr() for weight in weights}) == 1:
-        text = (
-            f"the three share their memory but are {number} parameters: each gets a "
-            "gradient of its own, the optimizer moves the same numbers "
-            f"{number} times, and a move to another device parts them"
-        )
-    elif all(torch.equal(weights[0], weight) for weight in weights):
-        text = (
-            f"the same numbers, but {number} parameters: they are equal until the "
-            "first step of training, and each is counted"
-        )
-    elif number == 2:
-        ids = [id(weight) for weight in weights]
-        alone = next(
-            place for place, i in zip(PLACES, ids, strict=True) if ids.count(i) == 1
-        )
-        text = f"{alone} still has a matrix of its own"
-    else:
-        text = "each of the three still has a matrix of its own"
-    raise Stop(wrong(f"{text}; {ASSIGN}"))
-
-
-def _demand_logits(parts, seed) -> None:
-    """Stop unless the tied parts give logits and one gradient."""
-    source, target = _ids(seed, 7, 5)
-    try:
-        output = _all_logits(parts, source, target)
-        fault = "" if output.size(-1) == VOCAB else f"they give {tuple(output.shape)}"
+        logits = forward(output, *_ids(0, (7, 5), vocab=23))
+        (reached,) = torch.autograd.grad(logits.logsumexp(-1).sum(), weights[:1])
+        again = len({id(weight) for weight in _weights(copy.deepcopy(output).double())})
     except Exception as error:
-        fault = f"{type(error).__name__}: {error}"
-    if fault:
-        raise Stop(
-            wrong(
-                f"the tied parts make no logits any more ({fault:.80}): share the "
-                "*weight*; embedding and projection stay modules of their own"
-            )
-        )
-    weight = parts.source_embedding.weight
-    if not weight.requires_grad:
-        raise Stop(wrong("the shared matrix asks for no gradient: `requires_grad`"))
-    (gradient,) = torch.autograd.grad(output.logsumexp(dim=-1).sum(), weight)
-    if not gradient.any(dim=1).all():
-        raise Stop(
-            wrong(
-                "some tokens get no gradient, though the projection weighs them all: "
-                "is it cut off, or not the matrix that is used?"
-            )
-        )
+        text = f"the parts give no logits any more ({type(error).__name__})"
+        raise Stop(wrong(f"{text}: share the *weight*, {ASSIGN}")) from None
+    return (
+        len({id(weight) for weight in weights}),
+        len({weight.data_ptr() for weight in weights}),
+        int(all(torch.equal(weights[0], weight) for weight in weights)),
+        sum(parameter.numel() for parameter in output.parameters()),
+        int(reached.any(dim=1).sum()),
+        again,
+    )
+
+
+def _weights(parts: nn.Module) -> list[nn.Parameter]:
+    weights = [getattr(getattr(parts, x, None), "weight", None) for x in PLACES]
+    for place, weight in zip(PLACES, weights, strict=True):
+        if not isinstance(weight, nn.Parameter) or not weight.requires_grad:
+            text = f"parts.{place} has no parameter `weight` that learns any more"
+            raise Stop(wrong(f"{text}: {ASSIGN}"))
+    return weights
+
+
+TIE_TARGET = "parts.target_embedding.weight = shared"
+TIE_PROJECTION = "parts.projection.weight = shared"
+
+
+def _both(text: str) -> dict[str, str]:
+    """Both assignments done in another way; {} is the place of the module's name."""
+    return {
+        line: text.replace("{}", line.split(".weight")[0])
+        for line in (TIE_TARGET, TIE_PROJECTION)
+    }
+
+
+tied = Exercise(
+    """\
+def tie(parts):
+    shared = parts.source_embedding.weight
+    parts.target_embedding.weight = shared
+    parts.projection.weight = shared
+    return parts
+""",
+    Part(
+        "tie",
+        {
+            f"the target embedding still has a matrix of its own: {ASSIGN}": {
+                TIE_TARGET: "pass"
+            },
+            f"the projection still has a matrix of its own: {ASSIGN}": {
+                TIE_PROJECTION: "pass"
+            },
+            "the numbers are equal, but there are three parameters: they are equal "
+            f"until the first step of training; {ASSIGN}": [
+                _both("{}.weight.data.copy_(shared.data)"),
+                _both("{}.weight = nn.Parameter(shared.detach().clone())"),
+            ],
+            "the three share their memory, but they are three parameters, each with a "
+            f"gradient of its own; a copy or a change of dtype parts them; {ASSIGN}": [
+                _both("{}.weight.data = shared.data"),
+                _both("{}.weight = nn.Parameter(shared.data)"),
+            ],
+        },
+        lambda seed: [
+            (_parts(seed, 16, 30),),
+            (_parts(seed, 24, 30 + seed % 3),),
+        ],
+        ["source embedding, target embedding and projection: one parameter"],
+        others="still one after a copy and a change of dtype",
+        in_place=True,
+        measure=_in_three_places,
+        describe=lambda value, due: _untied(value, due),
+    ),
+)
+
+
+def _untied(value: Tensor, due: Tensor) -> str:
+    """What was counted, where no known mistake fits."""
+    if value[0] != 1:
+        return f"there are {value[0]} parameters in the three places: {ASSIGN}"
+    if value[3] != due[3]:
+        return f"the parts have {value[3]:,} parameters, where {due[3]:,} are due"
+    return "the shared matrix does not get all of its gradient, or not after a copy"
 
 
 # --------------------------------------------------------------- 08.3 counting
 
-# Sizes so unlike each other that no mistake comes to the counts of another, or of two.
-CONFIGS = {
-    "shared embeddings": TransformerConfig(
-        1013, 1013, d_model=46, n_heads=2, d_ff=101, n_layers=7, max_length=89
-    ),
-    "separate embeddings": TransformerConfig(
-        *(50, 70),
-        share_embeddings=False,
-        **{"d_model": 8, "n_heads": 4, "d_ff": 20, "n_layers": 3, "max_length": 17},
-    ),
-    "norm first": TransformerConfig(
-        *(60, 60),
-        norm_first=True,
-        **{"d_model": 12, "n_heads": 3, "d_ff": 31, "n_layers": 5, "max_length": 19},
-    ),
-}
+
+def _config(vocabs: tuple[int, int], sizes: tuple[int, ...], **more):
+    """sizes: d_model, n_heads, d_ff, n_layers, max_length."""
+    names = "d_model", "n_heads", "d_ff", "n_layers", "max_length"
+    sizes = dict(zip(names, sizes, strict=True))
+    return (TransformerConfig(*vocabs, **sizes, **more),)
 
 
-def counted(c: TransformerConfig, **terms) -> int:
-    """The parameters of a configuration, with some of the TERMS done otherwise."""
-    term = {name: count(c) for name, count in (TERMS | terms).items()}
-    attention = term["attention_weights"] + term["attention_biases"]
-    feed_forward = term["ffn_weights"] + term["ffn_biases"]
-    layer = term["attentions"] * attention + term["ffns"] * feed_forward + term["norms"]
-    stacks = term["layers"] * layer + term["last_norms"]
-    return term["vectors"] + stacks + term["more"]
-
-
-def _vectors(c: TransformerConfig, separate: tuple[int, int] = (1, 2)) -> int:
-    """The token vectors; `separate`: so many matrices of source and target if apart."""
-    sources, targets = (0, 1) if c.share_embeddings else separate
-    return c.d_model * (sources * c.source_vocab + targets * c.target_vocab)
-
-
-TERMS = {
-    "vectors": _vectors,
-    "layers": lambda c: c.n_layers,
-    "attentions": lambda c: 3,
-    "ffns": lambda c: 2,
-    "attention_weights": lambda c: 4 * c.d_model**2,
-    "attention_biases": lambda c: 4 * c.d_model,
-    "ffn_weights": lambda c: 2 * c.d_model * c.d_ff,
-    "ffn_biases": lambda c: c.d_ff + c.d_model,
-    "norms": lambda c: 5 * 2 * c.d_model,
-    "last_norms": lambda c: 4 * c.d_model if c.norm_first else 0,
-    "more": lambda c: 0,
-}
-
-
-def _count_mistake(name, hint, **terms):
-    return Mistake(name, hint, terms)
-
-
-COUNT_MISTAKES = [
-    _count_mistake(
-        "the biases of the attentions are missing",
-        "each of the four projections has d_model of them",
-        attention_biases=lambda c: 0,
-    ),
-    _count_mistake(
-        "an attention is counted with one bias",
-        "each of the four projections has one, of d_model numbers",
-        attention_biases=lambda c: c.d_model,
-    ),
-    _count_mistake(
-        "the biases of the feed-forward networks are missing",
-        "the first matrix has d_ff of them, the second d_model",
-        ffn_biases=lambda c: 0,
-    ),
-    _count_mistake(
-        "the biases of a feed-forward network are counted with one size",
-        "the first matrix has d_ff of them, the second d_model",
-        ffn_biases=lambda c: 2 * c.d_model,
-    ),
-    _count_mistake(
-        "a feed-forward network is counted with one matrix",
-        "it has two, d_model × d_ff and d_ff × d_model",
-        ffn_weights=lambda c: c.d_model * c.d_ff,
-    ),
-    _count_mistake(
-        "one of the two feed-forward networks is missing",
-        "an encoder layer has one, and a decoder layer too",
-        ffns=lambda c: 1,
-    ),
-    _count_mistake(
-        "the norms are missing",
-        "one for each sub-layer, two in an encoder layer and three in a decoder layer",
-        norms=lambda c: 0,
-    ),
-    _count_mistake(
-        "a norm is counted with one vector",
-        "it has a gain and a bias, 2 · d_model",
-        norms=lambda c: 5 * c.d_model,
-    ),
-    _count_mistake(
-        "the decoder's third norm is missing",
-        "a decoder layer has three sub-layers, and a norm for each",
-        norms=lambda c: 4 * 2 * c.d_model,
-    ),
-    _count_mistake(
-        "the cross-attention is missing",
-        "a decoder layer has two attentions, an encoder layer one",
-        attentions=lambda c: 2,
-    ),
-    _count_mistake(
-        "the decoder's two attentions are missing",
-        "a decoder layer has two attentions, an encoder layer one",
-        attentions=lambda c: 1,
-    ),
-    _count_mistake(
-        "the output projection of the attentions is missing",
-        "query, key, value and output: four matrices, four biases",
-        attention_weights=lambda c: 3 * c.d_model**2,
-        attention_biases=lambda c: 3 * c.d_model,
-    ),
-    _count_mistake(
-        "the attention is counted once for each head",
-        "the heads share the d_model features: all together make one d_model × d_model "
-        "matrix, whatever their number",
-        attention_weights=lambda c: c.n_heads * 4 * c.d_model**2,
-        attention_biases=lambda c: c.n_heads * 4 * c.d_model,
-    ),
-    _count_mistake(
-        "the vectors of the tokens are missing",
-        "a row of d_model numbers for each token of the vocabulary",
-        vectors=lambda c: 0,
-    ),
-    _count_mistake(
-        "shared embeddings are counted more than once",
-        "share_embeddings: one matrix in three places",
-        vectors=lambda c: c.d_model * (c.source_vocab + 2 * c.target_vocab),
-    ),
-    _count_mistake(
-        "shared embeddings are counted twice",
-        "share_embeddings: one matrix in three places, the projection is one of them",
-        vectors=lambda c: (2 if c.share_embeddings else 1) * _vectors(c),
-    ),
-    _count_mistake(
-        "separate embeddings are counted once",
-        "without share_embeddings there are three matrices: source, target, projection",
-        vectors=lambda c: c.d_model * c.target_vocab,
-    ),
-    _count_mistake(
-        "separate embeddings are counted without the projection",
-        "without share_embeddings there are three matrices: source, target, projection",
-        vectors=lambda c: _vectors(c, separate=(1, 1)),
-    ),
-    _count_mistake(
-        "the projection of separate embeddings is counted with the source's vocabulary",
-        "it has a row for each token of the target",
-        vectors=lambda c: _vectors(c, separate=(2, 1)),
-    ),
-    _count_mistake(
-        "the projection is counted with a bias",
-        "it has none",
-        more=lambda c: c.target_vocab,
-    ),
-    _count_mistake(
-        "the positions are counted",
-        "the sinusoids are computed, not learnt",
-        more=lambda c: c.max_length * c.d_model,
-    ),
-    _count_mistake(
-        "the last norms of norm first are missing",
-        "with norm_first each of the two stacks ends with one norm more",
-        last_norms=lambda c: 0,
-    ),
-    _count_mistake(
-        "one last norm of norm first is missing",
-        "with norm_first each of the two stacks ends with one norm more",
-        last_norms=lambda c: 2 * c.d_model if c.norm_first else 0,
-    ),
-    _count_mistake(
-        "last norms are counted with norm last, too",
-        "only norm_first ends its stacks with a norm",
-        last_norms=lambda c: 4 * c.d_model,
-    ),
-    _count_mistake(
-        "only one layer is counted",
-        "there are n_layers in the encoder and as many in the decoder",
-        layers=lambda c: 1,
-    ),
-]
-
-
-@check
-def count(function: Callable) -> Iterator[Finding]:
-    """Exercise 08.3: `function(config)` returns the number of parameters."""
-    yours = [_number(function, config) for config in CONFIGS.values()]
-    if yours != [counted(config) for config in CONFIGS.values()]:
-        raise Stop(wrong(_explained(yours) or _unexplained(yours)))
-    for name in CONFIGS:
-        yield right(f"{name}: right")
-    for name in ("base", "big"):
-        config = getattr(TransformerConfig, name)()
-        number, expected = _number(function, config), counted(config)
-        if number != expected:
-            text = f"{name}: {number:,.10g}, not {expected:,}: is a size written down?"
-            raise Stop(wrong(text))
-        yield right(f"{name}: {expected:,}")
-
-
-def _number(function, config) -> float:
-    output = attempt(function, config)
-    if isinstance(output, Tensor) and output.numel() == 1:
-        output = output.item()
-    number = isinstance(output, Real) and not isinstance(output, bool)
-    if not number or not math.isfinite(output):
-        said = " ".join(repr(output).split())
-        raise Stop(wrong(f"return a number of parameters, not {said:.60}"))
-    return float(output)
-
-
-def _exact(counts: Iterable[float]) -> Tensor:
-    """Counts cut in two, as `same` forgives a tensor one part in 10,000."""
-    return torch.tensor([divmod(n, 4096) for n in counts], dtype=torch.float64)
-
-
-def _counts(configs: Iterable[TransformerConfig], **terms) -> Tensor:
-    return _exact(counted(c, **terms) for c in configs)
-
-
-def _explained(yours: list[float]) -> str:
-    """The mistakes made, if there are few; else those that the first count shows."""
-    configs = list(CONFIGS.values())
-    for shown, where in ((3, ""), (1, "with shared embeddings and norm last: ")):
-        if yours[:shown] != [counted(c) for c in configs[:shown]]:
-            inputs = (configs[:shown],)
-            made = recognise(_exact(yours[:shown]), _counts, COUNT_MISTAKES, inputs)
-            if made:
-                return where + _named(made)
-    return ""
-
-
-def _unexplained(yours: list[float]) -> str:
-    """Which configuration goes wrong, and by how much."""
-    name, c, number = next(
-        (name, c, number)
-        for (name, c), number in zip(CONFIGS.items(), yours, strict=True)
-        if number != counted(c)
-    )
-    off = abs(number - counted(c))
-    more = "too many" if number > counted(c) else "too few"
-    each = f", {off / c.n_layers:,.10g} a layer" if off % c.n_layers == 0 else ""
-    sizes = f"d_model {c.d_model}, d_ff {c.d_ff}, {c.n_layers} layers"
+def _off(value: Tensor, due: Tensor) -> str:
+    """By how much a count is wrong."""
+    off = value.item() - due.item()
+    way = "too many" if off > 0 else "too few"
     return (
-        f"{name} ({sizes}, vocabularies {c.source_vocab} and {c.target_vocab}): "
-        f"{number:,.10g}, which is {off:,.10g} {more}{each}. Which of the matrices, "
-        "biases or norms has just that size, or a multiple?"
+        f"{value.item():,.10g} where {due.item():,} are due: {abs(off):,.10g} {way}; "
+        "which matrices, biases or norms have that size?"
     )
 
+
+LAYER = "3 * attention + 2 * feed_forward + 5 * norm"
+ATTENTION, FEED_FORWARD = "4 * (d * d + d)", "d * d_ff + d_ff + d_ff * d + d"
+APART = "config.source_vocab + 2 * config.target_vocab"
+THREE = "there are three in a layer of both stacks together"
+counted = Exercise(
+    """\
+def count_parameters(config):
+    d, d_ff = config.d_model, config.d_ff
+    attention = 4 * (d * d + d)
+    feed_forward = d * d_ff + d_ff + d_ff * d + d
+    norm = 2 * d
+    layer = 3 * attention + 2 * feed_forward + 5 * norm
+    rows = config.target_vocab
+    if not config.share_embeddings:
+        rows = config.source_vocab + 2 * config.target_vocab
+    ends = 2 * norm if config.norm_first else 0
+    return rows * d + config.n_layers * layer + ends
+""",
+    Part(
+        "count_parameters",
+        {
+            "the biases of the attentions are missing: four of d_model each": {
+                ATTENTION: "4 * d * d"
+            },
+            "an attention has four biases, not one": {ATTENTION: "4 * d * d + d"},
+            "an attention has four matrices with their biases, not three: the output "
+            "projection is one of them": {ATTENTION: "3 * (d * d + d)"},
+            "the heads share the d_model features: an attention is counted once, "
+            "whatever their number": {ATTENTION: f"config.n_heads * {ATTENTION}"},
+            "the biases of the feed-forward networks are missing: d_ff and d_model": {
+                FEED_FORWARD: "2 * d * d_ff"
+            },
+            "the two biases of a feed-forward network have d_ff and d_model numbers": [
+                {FEED_FORWARD: "2 * d * d_ff + 2 * d"},
+                {FEED_FORWARD: "2 * d * d_ff + 2 * d_ff"},
+            ],
+            "a feed-forward network has two matrices, not one": {
+                FEED_FORWARD: "d * d_ff + d_ff + d"
+            },
+            f"there is one attention too many: {THREE}": {
+                "3 * attention": "4 * attention"
+            },
+            f"there is one attention too few: {THREE}": {
+                "3 * attention": "2 * attention"
+            },
+            f"there are two attentions too few: {THREE}": {"3 * att": "1 * att"},
+            "an encoder layer and a decoder layer have a feed-forward network each, "
+            "two in all": [
+                {"2 * feed_forward": "1 * feed_forward"},
+                {"2 * feed_forward": "3 * feed_forward"},
+            ],
+            "the norms are missing: one for each sublayer": {"5 * norm": "0"},
+            "a norm has two vectors of d_model, gain and bias": {
+                "norm = 2": "norm = 1"
+            },
+            "each sublayer has one norm: an encoder layer two, a decoder layer three": [
+                {"5 * norm": f"{number} * norm"} for number in (2, 3, 4, 6)
+            ],
+            "the token vectors are missing: d_model for each token": {
+                "rows * d +": "0 +"
+            },
+            "shared embeddings are one matrix, counted once": [
+                {
+                    "rows = config.target_vocab\n": f"rows = {number} * "
+                    "config.target_vocab\n"
+                }
+                for number in (2, 3)
+            ],
+            "without `share_embeddings` there are three matrices: source, target and "
+            "projection": [
+                {APART: "config.target_vocab"},
+                {APART: "config.source_vocab + config.target_vocab"},
+            ],
+            "the projection has a row for each token of the *target*": {
+                APART: "2 * config.source_vocab + config.target_vocab"
+            },
+            "the projection has no bias": {"+ ends": "+ ends + config.target_vocab"},
+            "the sinusoids are computed, not learned: they do not count": {
+                "+ ends": "+ ends + config.max_length * d"
+            },
+            "with `norm_first` each of the two stacks ends with one norm more": [
+                {"2 * norm if config.norm_first else 0": "0"},
+                {"2 * norm if": "norm if"},
+            ],
+            "only with `norm_first` does a stack end with one norm more": {
+                "2 * norm if config.norm_first else 0": "2 * norm"
+            },
+            "both stacks have `n_layers` layers": {"config.n_layers": "1"},
+        },
+        lambda seed: [
+            _config((1013, 1013), (46, 2, 101, 7, 89)),
+            _config((907 + seed, 907 + seed), (38, 2, 73, 5, 97)),
+        ],
+        ["shared embeddings, norm last: right"],
+        trials=[
+            Trial(
+                _config((53, 71), (22, 2, 59, 3, 17), share_embeddings=False),
+                ["separate embeddings: right"],
+                "with separate embeddings: ",
+            ),
+            Trial(
+                _config((61, 61), (26, 2, 31, 5, 19), norm_first=True),
+                ["norm first: right"],
+                "with norm first: ",
+            ),
+            Trial(
+                _config(
+                    (41, 83), (6, 3, 7, 1, 23), share_embeddings=False, norm_first=True
+                ),
+                before="with separate embeddings and norm first: ",
+            ),
+            Trial((TransformerConfig.base(),), ["base: right"], "base: "),
+            Trial((TransformerConfig.big(),), ["big: right"], "big: "),
+        ],
+        describe=_off,
+    ),
+)
 
 # ------------------------------------------------------------- 08.4 first losses
 
-FAULTS = {
+VOCAB, D_MODEL, LABELS = 4000, 96, 384
+
+
+def first_losses() -> dict[str, float]:
+    """The first losses of the six models of exercise 08.4, each really made."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        sizes = {"d_model": D_MODEL, "n_heads": 4, "d_ff": 384, "n_layers": 2}
+        config = TransformerConfig(VOCAB, VOCAB, dropout=0.0, norm_first=True, **sizes)
+        model = Transformer(config).double()
+        large = Transformer(config).double()
+        nn.init.normal_(large.source_embedding.weight)
+        ids = torch.randint(4, VOCAB, (32, 25))
+    source, target, labels = ids[:, :12], ids[:, 12:-1], ids[:, 13:].flatten()
+    with torch.no_grad():
+        scores = model(source, target).flatten(0, 1)
+        high = large(source, target).flatten(0, 1)
+    losses = {
+        "A": F.cross_entropy(scores, labels, reduction="sum"),
+        "B": F.cross_entropy(scores, target.flatten()),
+        "C": F.cross_entropy(scores, labels),
+        "D": F.nll_loss(scores, labels),
+        "E": F.cross_entropy(high, labels),
+        "F": F.cross_entropy(scores.softmax(dim=-1), labels),
+    }
+    return {name: loss.item() for name, loss in losses.items()}
+
+
+diagnosis = Values(
+    """\
+diagnosis = {
     "A": "sum, not mean",
     "B": "labels not shifted",
     "C": "healthy",
@@ -722,74 +532,23 @@ FAULTS = {
     "E": "embeddings of std 1",
     "F": "softmax twice",
 }
-# What to think about where the answer is wrong, by the fault that is there.
-HINTS = {
-    "sum, not mean": "divide it by the 384 tokens: what is left?",
-    "labels not shifted": (
-        "below ln V before the first step, so the model is given something of the "
-        "answer. Which token does a fresh tied model favour?"
+""",
+    {name: {} for name in "ABCDEF"},
+    {
+        "A": f"divide it by the {LABELS} labels: which loss is left?",
+        "B": "it is below ln V: which token gets a high logit before any training?",
+        "C": "what does a tied model with small embeddings add to ln V?",
+        "D": "it is near 0, and could be negative: is it a mean of −ln p?",
+        "E": "compare it with d_model: which logit can be as large as that?",
+        "F": "it is ln V to two digits: how different are logits that all lie between "
+        "0 and 1?",
+    },
+    choices=(
+        "healthy",
+        "embeddings of std 1",
+        "labels not shifted",
+        "softmax twice",
+        "no softmax",
+        "sum, not mean",
     ),
-    "healthy": "tied embeddings of size d_model^-½: which first loss was derived?",
-    "no softmax": (
-        "near 0, and it may even be negative: that is the mean of logits, no logarithm "
-        "of a probability"
-    ),
-    "embeddings of std 1": (
-        "about d_model: which logit can be as large as that, and who does it favour?"
-    ),
-    "softmax twice": (
-        "ln V almost to the digit, where a tied model should start ½ higher. "
-        "Probabilities lie between 0 and 1: taken for logits, they are all nearly equal"
-    ),
-}
-
-
-def first_losses() -> dict[str, float]:
-    """The first losses of the six models of exercise 08.4, each really made."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        sizes = {"d_model": 64, "n_heads": 4, "d_ff": 256, "n_layers": 2}
-        config = TransformerConfig(1000, 1000, dropout=0.0, norm_first=True, **sizes)
-        model = Transformer(config).double()
-        large = Transformer(config).double()
-        nn.init.normal_(large.source_embedding.weight)
-        ids = torch.randint(4, 1000, (32, 25))
-    source, target, labels = ids[:, :12], ids[:, 12:-1], ids[:, 13:].flatten()
-    with torch.no_grad():
-        scores = model(source, target).flatten(0, 1)
-        high = large(source, target).flatten(0, 1)
-    losses = {
-        "sum, not mean": F.cross_entropy(scores, labels, reduction="sum"),
-        "labels not shifted": F.cross_entropy(scores, target.flatten()),
-        "healthy": F.cross_entropy(scores, labels),
-        "no softmax": F.nll_loss(scores, labels),
-        "embeddings of std 1": F.cross_entropy(high, labels),
-        "softmax twice": F.cross_entropy(scores.softmax(dim=-1), labels),
-    }
-    return {name: losses[fault].item() for name, fault in FAULTS.items()}
-
-
-def _words(text: str) -> str:
-    """Small letters, no punctuation."""
-    return " ".join(re.findall(r"\w+", text.lower()))
-
-
-_WORDS = {_words(fault): fault for fault in HINTS}
-
-
-@check
-def diagnosis(**answers) -> Iterator[Finding]:
-    """Exercise 08.4: for each of A to F the name of its fault."""
-    for name, fault in FAULTS.items():
-        answer = answers.get(name)
-        if answer is None or answer is Ellipsis:
-            yield untried(f"model {name}: not attempted yet")
-            continue
-        said = _WORDS.get(_words(answer)) if isinstance(answer, str) else None
-        if said == fault:
-            yield right(f"model {name}: {fault}")
-        elif said:
-            yield wrong(f"model {name} is not “{said}”: {HINTS[fault]}")
-        else:
-            choice = ", ".join(f"“{fault}”" for fault in HINTS)
-            yield wrong(f"model {name}: {answer!r:.40} is none of the six, {choice}")
+)

@@ -1,0 +1,160 @@
+"""Drawings of lesson 08: shapes on their way, parameters, the row that is read."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import matplotlib.pyplot as plt
+import torch
+from matplotlib.axes import Axes
+from torch import Tensor
+
+from helpers import PAD
+from helpers.plots import drawing
+from helpers.plots.drawing import HIDDEN, INK, Block
+from helpers.plots.style import COLOURS
+from helpers.transformer import Transformer
+
+LEFT, RIGHT = 1.25, 3.75  # the middles of the two columns
+
+
+def draw_shapes(
+    model: Transformer,
+    source: Tensor,
+    target: Tensor,
+    words: Callable[[list[int]], Sequence[str]],
+) -> None:
+    """The way from two sentence pairs to their logits, from top to bottom, with shapes.
+
+    source and target (2, length) are ids, `words` gives their tokens. The model runs,
+    and the shapes are those of its tensors. Large enough for a phone.
+    """
+    with torch.no_grad():
+        embedded = model.positions(model.source_embedding(source))
+        memory = model.encode(source)
+        read = model.positions(model.target_embedding(target))
+        states = model.decode(target, memory, source)
+        logits = model.project(states)
+    top = 4.22 + 0.27 * max(source.size(1), target.size(1))
+    ax = drawing.canvas(5, top + 0.9)
+    title = "Two sentence pairs become logits"
+    drawing.write(ax, (0.1, top + 0.7), title, size=13, align="left")
+    for x, name, ids in ((LEFT, "source", source), (RIGHT, "target", target)):
+        drawing.write(ax, (x, top + 0.32), f"{name} ids {_shape(ids)}", size=13)
+        _draw_tokens(ax, x, top, [words(row) for row in ids.tolist()], ids)
+    layers = model.config.n_layers
+    embeds = [_box(ax, (x, 3.65), "embed, positions", 3) for x in (LEFT, RIGHT)]
+    encoder = _box(ax, (LEFT, 2.7), f"encoder, {layers} layers", 0)
+    decoder = _box(ax, (RIGHT, 1.95), f"decoder, {layers} layers", 0)
+    projection = _box(ax, (RIGHT, 1.05), "projection", 3)
+    for box in embeds:
+        drawing.arrow(ax, (box.x, 4.32), box.top, width=2)
+    steps = (
+        (embeds[0].bottom, encoder.top, embedded, ""),
+        (embeds[1].bottom, decoder.top, read, ""),
+        (decoder.bottom, projection.top, states, "states"),
+        (projection.bottom, (RIGHT, 0.42), logits, ""),
+    )
+    for start, end, tensor, name in steps:
+        drawing.arrow(ax, start, end, width=2)
+        if tensor is not logits:
+            x, y = start[0], (start[1] + end[1]) / 2
+            drawing.write(ax, (x + 0.08, y), _shape(tensor), size=12, align="left")
+            drawing.write(ax, (x - 0.1, y), name, size=12, align="right")
+    drawing.write(ax, (RIGHT, 0.25), f"logits {_shape(logits)}", size=13)
+    ax.plot([LEFT, LEFT], [encoder.bottom[1], 1.95], color=INK, lw=2, zorder=1)
+    drawing.arrow(ax, (LEFT, 1.95), decoder.left, width=2)
+    drawing.write(ax, (0.1, 2.28), "memory", size=12, align="left")
+    drawing.write(ax, (LEFT + 0.08, 2.2), _shape(memory), size=12, align="left")
+    axes = (
+        (source.size(0), "batch"),
+        (source.size(1), "source_length"),
+        (target.size(1), "target_length"),
+        (memory.size(2), "d_model"),
+        (logits.size(2), "vocab_size"),
+    )
+    for i, (size, name) in enumerate(axes):
+        drawing.write(ax, (0.55, 1.4 - 0.27 * i), str(size), size=12, align="right")
+        drawing.write(ax, (0.68, 1.4 - 0.27 * i), name, size=12, align="left")
+
+
+def _shape(tensor: Tensor) -> str:
+    return str(tuple(tensor.shape))
+
+
+def _box(ax: Axes, middle: tuple[float, float], text: str, colour: int) -> Block:
+    """A part of the model, in its colour on the map of the architecture."""
+    role = {0: "query", 3: "weights"}[colour]
+    box = drawing.operation(ax, middle, "", role=role, width=2.2, height=0.42)
+    drawing.write(ax, middle, text, size=13)
+    return box
+
+
+def _draw_tokens(
+    ax: Axes, x: float, top: float, sentences: Sequence[Sequence[str]], ids: Tensor
+) -> None:
+    """Sentences side by side, each from top to bottom; padding is grey."""
+    for column, (sentence, row) in enumerate(zip(sentences, ids, strict=True)):
+        for place, (word, token) in enumerate(zip(sentence, row, strict=True)):
+            middle = x - 0.58 + 1.16 * column, top - 0.27 * place
+            padding = token == PAD
+            look = {"fc": HIDDEN if padding else "white", "ec": INK, "lw": 0.8}
+            corner = middle[0] - 0.55, middle[1] - 0.125
+            ax.add_patch(plt.Rectangle(corner, 1.1, 0.25, zorder=2, **look))
+            ink = "#6A6A6A" if padding else INK
+            drawing.write(ax, middle, word, size=11, colour=ink)
+
+
+def parameter_bar(counts: Mapping[str, int], *, title: str) -> None:
+    """Where a model's parameters sit: one bar, a piece for each component."""
+    looks = {
+        "token vectors": (COLOURS[3], "token\nvectors"),
+        "encoder self-attention": (COLOURS[1], "enc.\nself-\nattn."),
+        "decoder self-attention": (COLOURS[1], "dec.\nself-\nattn."),
+        "cross-attention": (COLOURS[1], "cross-\nattn."),
+        "encoder feed-forward": (COLOURS[4], "encoder\nfeed-\nforward"),
+        "decoder feed-forward": (COLOURS[4], "decoder\nfeed-\nforward"),
+    }
+    total, left = sum(counts.values()), 0.0
+    _, ax = plt.subplots(figsize=(6.4, 1.9))
+    for name, (colour, label) in looks.items():
+        share = 100 * counts[name] / total
+        ax.barh(0, share, left=left, color=colour, alpha=0.35, edgecolor=INK)
+        text = f"{label}\n{share:.0f} %"
+        ax.text(left + share / 2, 0, text, ha="center", va="center", fontsize=10)
+        left += share
+    ax.set(xlim=(0, 100), yticks=[], xlabel="share of all parameters, in per cent")
+    ax.set_title(title)
+    plt.show()
+
+
+def draw_same_row() -> None:
+    """How the row of the token read comes back to itself in the projection."""
+    title = "In a tied model, the row that is read meets itself at the end"
+    ax = drawing.canvas(6.4, 2.7, title=title)
+    y = 1.75
+    (read,) = drawing.tokens(ax, ["chat"], (0.5, y), width=0.7)
+    row = drawing.operation(ax, (1.75, y), "row of chat", role="weights", width=1.1)
+    stream = drawing.operation(
+        ax, (3.35, y), "stream", role="stream", width=0.9, height=0.5
+    )
+    norm = drawing.operation(ax, (4.55, y), "norm", role="norm", width=0.75)
+    drawing.arrow(ax, read.right, row.left)
+    drawing.arrow(ax, row.right, stream.left)
+    drawing.write(ax, (1.75, y + 0.32), "times √d_model", size=9)
+    drawing.arrow(ax, stream.right, norm.left)
+    for x, name in ((2.75, "+ positions"), (3.95, "+ sublayers")):
+        drawing.write(ax, (x, 2.25), name, size=9)
+        drawing.arrow(ax, (x, 2.17), (stream.x + 0.3 * (x - stream.x), y + 0.25))
+    drawing.write(ax, (5.75, y + 0.12), "state", size=10)
+    dots = []
+    for i, name in enumerate(("row of chat", "row of le", "row of dort", "…")):
+        x, role = 1.75 + 1.3 * i, "weights" if i == 0 else ""
+        block = drawing.operation(ax, (x, 0.85), name, role=role, width=1.1)
+        dots.append(block)
+        size = "large" if i == 0 else "about 0"
+        drawing.write(ax, (x, 0.4), f"logit: {size}" if i < 3 else "", size=9)
+    ax.plot([norm.right[0], 6.1, 6.1], [y, y, 1.25], color=INK, lw=1.2, zorder=1)
+    ax.plot([6.1, 1.75], [1.25, 1.25], color=INK, lw=1.2, zorder=1)
+    for block in dots:
+        drawing.arrow(ax, (block.x, 1.27), block.top)
+    drawing.write(ax, (0.55, 1.25), "state times", size=9)
+    drawing.write(ax, (0.55, 0.85), "each row:", size=9)
