@@ -17,7 +17,6 @@ from helpers.training import Trainer, TrainingConfig, evaluate_loss
 RUNS = (  # sentences, dropout, steps
     (3000, 0.0, 1020),
     (3000, 0.1, 1020),
-    (3000, 0.2, 1020),
     (24000, 0.0, 1020),
     (3000, 0.0, 510),
     (3000, 0.1, 510),
