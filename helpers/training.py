@@ -89,8 +89,8 @@ def noam_rate(step: int, *, d_model: int, warmup_steps: int = 4000) -> float:
 def cosine_rate(progress: float, *, peak: float, warmup: float) -> float:
     """A straight rise to `peak` over the share `warmup` of a run, then half a cosine.
 
-    progress runs from 0 to 1. A run of known length ends at rate 0, which serves a
-    short run better than 1/√step. Loshchilov and Hutter 2017, section 3.
+    progress runs from 0 to 1: the length of the run must be known. It ends at rate 0.
+    Loshchilov and Hutter 2017, section 3.
     ValueError unless warmup lies in [0, 1).
     """
     if not 0 <= warmup < 1:

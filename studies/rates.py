@@ -16,7 +16,7 @@ import torch
 from helpers.small_translator import small_transformer, toy_sentences
 from helpers.training import Trainer, TrainingConfig, cosine_rate
 
-PEAKS = (0.001, 0.002, 0.004, 0.008, 0.016)
+PEAKS = (0.004, 0.008, 0.016, 0.032, 0.064)
 SEEDS = range(5)
 WARMUP = 0.1  # share of the run
 

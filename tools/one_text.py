@@ -60,6 +60,7 @@ NOT_SHOWN = {
     "averaging": "lesson 13 is to show it, where it is worth something",
     "scale.processes.weighted_parts": "lesson 14 is about its weights",
     "batching.bucketed_batches": "lesson 09 says what it does: sorts, cuts, shuffles",
+    "training.TokenLoss": "`token_loss` as a module, for compile and lesson 14's DDP",
     "caching": "moves from lesson 07 to 11",
     "corpus": "lesson 10 shows its sentences, not its grammar",
     "multi30k": "downloading and unpacking",
