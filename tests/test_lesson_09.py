@@ -5,14 +5,14 @@ import torch
 
 from helpers.checks import lesson09
 
-SEEDS = pytest.mark.parametrize("seed", range(3))
+SEEDS = pytest.mark.parametrize("start", range(3))
 
 
 @pytest.mark.slow
 @SEEDS
-def test_a_healthy_training_and_one_with_padding_in_its_loss(seed):
-    healthy = lesson09.run_with("healthy", seed)
-    padded = lesson09.run_with("padding in the loss", seed)
+def test_a_healthy_training_and_one_with_padding_in_its_loss(start):
+    healthy = lesson09.run_with("healthy", start)
+    padded = lesson09.run_with("padding in the loss", start)
     for run in (healthy, padded):
         assert run.exact > 0.95 and run.validation_loss[-1] < 0.05
         assert run.exchanged_loss > 7
@@ -23,8 +23,8 @@ def test_a_healthy_training_and_one_with_padding_in_its_loss(seed):
 
 @pytest.mark.slow
 @SEEDS
-def test_each_fault_shows_its_sign(seed):
-    runs = {fault: lesson09.run_with(fault, seed) for fault in lesson09.SIGNS}
+def test_each_fault_shows_its_sign(start):
+    runs = {fault: lesson09.run_with(fault, start) for fault in lesson09.SIGNS}
     few, sees = runs["too few sentences"], runs["sees the future"]
     deaf, fast = runs["memory is zeros"], runs["rate too high"]
     unshifted = runs["labels not shifted"]
