@@ -4,11 +4,12 @@ import ctypes
 import importlib.metadata
 import os
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
+from tqdm.auto import tqdm
 
 RUN_KINDS = ("gpu", "cpu", "check")
 
@@ -102,3 +103,32 @@ class QuickDropout(nn.Dropout):
             return super().forward(x)
         scale = torch.rand_like(x).ge_(self.p).div_(1 - self.p)  # 0 or 1 / (1 - p)
         return x * scale
+
+
+def random_state(device: torch.device) -> dict[str, Tensor]:
+    """Where this process's random numbers stand: those of dropout."""
+    state = {"cpu": torch.get_rng_state()}
+    if device.type == "cuda":
+        state["cuda"] = torch.cuda.get_rng_state(device)
+    return state
+
+
+def set_random_state(state: dict[str, Tensor], device: torch.device) -> None:
+    """Go on with the random numbers from where `state` was taken."""
+    torch.set_rng_state(state["cpu"])
+    if device.type == "cuda" and "cuda" in state:
+        torch.cuda.set_rng_state(state["cuda"], device)
+
+
+def progress_bar(batches: Sequence, position: int, epoch: int) -> Iterable:
+    """An epoch's batches from a position on, under a progress bar."""
+    return tqdm(
+        batches[position:],
+        desc=f"epoch {epoch + 1}",
+        initial=position,
+        total=len(batches),
+        unit="step",
+        leave=False,
+        # None: no bar in a file. Its notebook bar does not read tqdm's variable.
+        disable=bool(os.environ.get("TQDM_DISABLE")) or None,
+    )

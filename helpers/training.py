@@ -1,22 +1,27 @@
 """Loss, learning rates and the training loop (lesson 09)."""
 
 import math
-import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from tqdm.auto import tqdm
 
 from helpers import PAD
-from helpers.batching import Batch, IdPair, bucketed_batches, share
+from helpers.averaging import WeightAverage
+from helpers.batching import Batch, IdPair, bucketed_batches
 from helpers.decoding import inference
-from helpers.runtime import faster_on_cpu
+from helpers.runtime import (
+    faster_on_cpu,
+    progress_bar,
+    random_state,
+    set_random_state,
+)
 from helpers.scale.precision import Precision
-from helpers.scale.processes import OneProcess, Processes
+from helpers.scale.processes import OneProcess, Processes, weighted_parts
+from helpers.settings import TrainingConfig
 from helpers.transformer import Transformer
 
 
@@ -84,8 +89,8 @@ def noam_rate(step: int, *, d_model: int, warmup_steps: int = 4000) -> float:
 def cosine_rate(progress: float, *, peak: float, warmup: float) -> float:
     """A straight rise to `peak` over the share `warmup` of a run, then half a cosine.
 
-    progress runs from 0 to 1. A run of known length ends at rate 0, which serves a
-    short run better than 1/√step. Loshchilov and Hutter 2017, section 3.
+    progress runs from 0 to 1: the length of the run must be known. It ends at rate 0.
+    Loshchilov and Hutter 2017, section 3.
     ValueError unless warmup lies in [0, 1).
     """
     if not 0 <= warmup < 1:
@@ -93,54 +98,6 @@ def cosine_rate(progress: float, *, peak: float, warmup: float) -> float:
     if progress < warmup:
         return peak * progress / warmup
     return peak * 0.5 * (1 + math.cos(math.pi * (progress - warmup) / (1 - warmup)))
-
-
-@dataclass(frozen=True)
-class TrainingConfig:
-    """How to train: exactly one of epochs and minutes is the budget.
-
-    tokens_per_batch counts target tokens; a batch goes through the model in
-    `accumulate` parts, whose gradients are summed. warmup is a share of the budget;
-    pool is that of `bucketed_batches`. From the share average_from of the budget on,
-    every average_every steps, the weights enter a running mean.
-    ValueError for a value that makes no sense, by its name.
-    """
-
-    epochs: int | None = None
-    minutes: float | None = None
-    tokens_per_batch: int = 1024
-    accumulate: int = 1
-    pool: int = 100
-    peak_rate: float = 3e-3
-    warmup: float = 0.1
-    label_smoothing: float = 0.1
-    weight_decay: float = 0.01
-    clip_norm: float = 1.0
-    average_from: float = 1.0
-    average_every: int = 50
-    seed: int = 0
-
-    def __post_init__(self):
-        if (self.epochs is None) == (self.minutes is None):
-            raise ValueError(
-                "give either epochs or minutes: "
-                f"epochs={self.epochs}, minutes={self.minutes}"
-            )
-        counts = ("epochs", "tokens_per_batch", "accumulate", "pool", "average_every")
-        for name in counts:
-            value = getattr(self, name)
-            if value is not None and (value % 1 or value < 1):
-                raise ValueError(f"{name} must be a whole number from 1 on: {value}")
-        for name in ("minutes", "peak_rate", "clip_norm"):
-            value = getattr(self, name)
-            if value is not None and not 0 < value < math.inf:
-                raise ValueError(f"{name} must be positive and finite: {value}")
-        for name in ("warmup", "label_smoothing", "weight_decay"):
-            value = getattr(self, name)
-            if not 0 <= value < 1:
-                raise ValueError(f"{name} must lie in [0, 1): {value}")
-        if not 0 <= self.average_from <= 1:
-            raise ValueError(f"average_from must lie in [0, 1]: {self.average_from}")
 
 
 @dataclass(frozen=True)
@@ -154,77 +111,16 @@ class EpochReport:
     validation_loss: float
 
 
-class WeightAverage:
-    """The running mean of a model's weights.
-
-    The sums are taken in float64; whole numbers, which have no mean, come from the last
-    state. The paper translates with the mean of its last checkpoints: Vaswani et al.
-    2017, section 6.1.
-    """
-
-    def __init__(self):
-        self.count, self.sums, self.dtypes = 0, {}, {}
-
-    def add(self, weights: dict[str, Tensor]) -> None:
-        """Let a state_dict enter. ValueError if it is that of an unlike model."""
-        shapes = {name: x.shape for name, x in weights.items()}
-        known = {name: x.shape for name, x in self.sums.items()}
-        unlike = sorted(name for name, _ in shapes.items() ^ known.items())
-        if self.count and unlike:
-            raise ValueError(f"states of unlike models: they differ in {unlike[0]!r}")
-        for name, x in weights.items():
-            self.dtypes[name] = x.dtype
-            if x.is_floating_point():
-                total = self.sums.get(name, torch.zeros(())).to(x.device)
-                self.sums[name] = x.double() + total
-            else:
-                self.sums[name] = x.clone()
-        self.count += 1
-
-    def weights(self) -> dict[str, Tensor]:
-        """The mean, as a state_dict. ValueError if nothing has entered."""
-        if not self.count:
-            raise ValueError("no weights to average: no state has entered")
-        mean = {}
-        for name, dtype in self.dtypes.items():
-            total = self.sums[name]
-            whole = not dtype.is_floating_point
-            mean[name] = total.clone() if whole else (total / self.count).to(dtype)
-        return mean
-
-    def state_dict(self) -> dict:
-        """What `load_state_dict` needs to go on."""
-        return {"count": self.count, "sums": {**self.sums}, "dtypes": {**self.dtypes}}
-
-    def load_state_dict(self, state: dict) -> None:
-        """Go on where `state` was taken."""
-        self.count = state["count"]
-        self.sums, self.dtypes = {**state["sums"]}, {**state["dtypes"]}
-
-
-def average_weights(states: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
-    """One state_dict whose every tensor is the mean of that tensor in `states`.
-
-    ValueError for no state, or for states of unlike models.
-    """
-    average = WeightAverage()
-    for state in states:
-        average.add(state)
-    return average.weights()
-
-
 class Trainer:
-    """Adam, a schedule, clipped gradients; can stop and go on at any step.
+    """AdamW, a schedule, clipped gradients; can stop and go on at any step.
 
-    `fit()` trains until the budget is spent. `for report in trainer.epochs()` does the
-    same, and gives an EpochReport after every epoch. Setting `stop_requested` ends
-    either after the current step; called again, they go on from there. `state_dict`
-    holds all that the next step depends on, so a run that was stopped and loaded again
-    ends with the same numbers (if its budget is in minutes, it has the minutes left).
+    `fit()` trains until the budget is spent; `for report in trainer.epochs()` also
+    gives an EpochReport after every epoch. Setting `stop_requested` ends either after
+    the current step; called again, they go on from there.
 
-    schedule(step, progress) gives the learning rate of a step, counted from 1, when the
-    share `progress` of the budget is spent; without one it is the configuration's
-    cosine. precision, processes (lesson 14) and compiled say how a step is computed.
+    schedule(step, progress) gives the rate of a step, counted from 1, when the share
+    `progress` of the budget is spent; without one it is the configuration's cosine.
+    precision, processes and compiled say how a step is computed (lessons 13, 14).
     ValueError without data.
     """
 
@@ -241,10 +137,8 @@ class Trainer:
         compiled: bool = False,
     ):
         if not train or not validation:
-            raise ValueError(
-                f"nothing to train on: {len(train)} training pairs, "
-                f"{len(validation)} validation pairs"
-            )
+            counts = f"{len(train)} training pairs, {len(validation)} validation pairs"
+            raise ValueError(f"nothing to train on: {counts}")
         self.model, self.config = model, config
         self.train, self.validation = train, validation
         self.device = next(model.parameters()).device
@@ -256,12 +150,9 @@ class Trainer:
             loss.compile(dynamic=True)
         self.loss = self.processes.wrap(loss)
         # Betas and eps as in section 5.3; the decay is decoupled (Loshchilov 2019).
+        options = {"weight_decay": config.weight_decay, "fused": True}
         self.optimizer = torch.optim.AdamW(
-            model.parameters(),
-            betas=(0.9, 0.98),
-            eps=1e-9,
-            weight_decay=config.weight_decay,
-            fused=True,
+            model.parameters(), betas=(0.9, 0.98), eps=1e-9, **options
         )
         if self.processes.count > 1:  # or dropout would hide the same places in all
             torch.manual_seed(config.seed + self.processes.rank)
@@ -297,7 +188,7 @@ class Trainer:
             while not self.finished and not self.stopping:
                 batches = self.epoch_batches()
                 self.model.train()
-                for batch in self.remaining(batches):
+                for batch in progress_bar(batches, self.position, self.epoch):
                     self.train_step(batch.to(self.device), self.progress(len(batches)))
                     self.position += 1
                     if self.step % self.processes.agree_every == 0:
@@ -330,22 +221,8 @@ class Trainer:
             self.average.add(self.model.state_dict())
 
     def parts(self, batch: Batch) -> Iterator[tuple[Batch, float]]:
-        """This process's parts of the batch, and the weight of the mean loss of each.
-
-        The mean over the processes of the weighted sums is the mean over all tokens of
-        the batch.
-        """
-        processes = self.processes.count
-        pieces = processes * self.config.accumulate
-        if pieces == 1:
-            yield batch, 1.0
-            return
-        for piece in range(self.processes.rank, pieces, processes):
-            part = share(batch, piece, pieces)
-            if len(part.source):
-                yield part, part.n_tokens * processes / batch.n_tokens
-            else:  # the other processes wait for this one: take part, count nothing
-                yield share(batch, 0, pieces), 0.0
+        """This process's parts of the batch, and the weight of each one's loss."""
+        return weighted_parts(batch, self.config.accumulate, self.processes)
 
     def look_up(self, started: float) -> None:
         """Read the clock, and see whether to stop, which all processes agree on."""
@@ -356,27 +233,9 @@ class Trainer:
     def epoch_batches(self) -> list[Batch]:
         """All batches of the current epoch, in an order that its number decides."""
         generator = torch.Generator().manual_seed(1_000 * self.config.seed + self.epoch)
-        return list(
-            bucketed_batches(
-                self.train,
-                tokens_per_batch=self.config.tokens_per_batch,
-                generator=generator,
-                pool=self.config.pool,
-            )
-        )
-
-    def remaining(self, batches: list[Batch]) -> Iterable[Batch]:
-        """The batches from the current position on, under a progress bar."""
-        return tqdm(
-            batches[self.position :],
-            desc=f"epoch {self.epoch + 1}",
-            initial=self.position,
-            total=len(batches),
-            unit="step",
-            leave=False,
-            # None: no bar in a file. Its notebook bar does not read tqdm's variable.
-            disable=bool(os.environ.get("TQDM_DISABLE")) or None,
-        )
+        options = {"tokens_per_batch": self.config.tokens_per_batch}
+        options |= {"generator": generator, "pool": self.config.pool}
+        return list(bucketed_batches(self.train, **options))
 
     def progress(self, batches: int) -> float:
         """The share of the budget that is spent, from 0 to 1."""
@@ -413,17 +272,14 @@ class Trainer:
         return self.average.weights() if self.average.count else self.model.state_dict()
 
     def state_dict(self) -> dict:
-        """Everything that the next step depends on, of all processes.
-
-        All must call it; saving what one of them gets is enough.
-        """
+        """All that the next step depends on; all processes must call it."""
         state = {name: getattr(self, name) for name in _COUNTERS}
         loss, tokens = self.processes.sums(self.loss_sum.item(), self.loss_tokens)
         state["loss_sum"], state["loss_tokens"] = loss, tokens
         state["reports"] = [asdict(report) for report in self.reports]
         for name in _STATEFUL:
             state[name] = getattr(self, name).state_dict()
-        state["random"] = self.processes.gather(self.random_states())
+        state["random"] = self.processes.gather(random_state(self.device))
         return state
 
     def load_state_dict(self, state: dict) -> None:
@@ -433,20 +289,9 @@ class Trainer:
         for name in _STATEFUL:
             getattr(self, name).load_state_dict(state[name])
         self.reports = [EpochReport(**report) for report in state["reports"]]
-        rank = self.processes.rank
-        if rank == 0:  # the sums of all go on in one
+        if self.processes.rank == 0:  # the sums of all go on in one
             self.count_from(state["loss_sum"], state["loss_tokens"])
-        random = state["random"][rank]
-        torch.set_rng_state(random["cpu"])
-        if self.device.type == "cuda" and "cuda" in random:
-            torch.cuda.set_rng_state(random["cuda"], self.device)
-
-    def random_states(self) -> dict[str, Tensor]:
-        """Where this process's random numbers stand: those of dropout."""
-        states = {"cpu": torch.get_rng_state()}
-        if self.device.type == "cuda":
-            states["cuda"] = torch.cuda.get_rng_state(self.device)
-        return states
+        set_random_state(state["random"][self.processes.rank], self.device)
 
 
 _COUNTERS = ("epoch", "position", "step", "seconds")

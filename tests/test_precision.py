@@ -7,13 +7,13 @@ import torch
 from test_training import fresh_model, id_pairs
 from torch.testing import assert_close
 
+from helpers.averaging import average_weights
 from helpers.batching import make_batch
 from helpers.scale.precision import PRECISIONS, Precision, best_precision
 from helpers.training import (
     TokenLoss,
     Trainer,
     TrainingConfig,
-    average_weights,
     token_loss,
 )
 

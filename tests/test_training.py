@@ -10,12 +10,11 @@ from torch.nn.functional import cross_entropy
 from torch.testing import assert_close
 
 from helpers import BOS, EOS, PAD
+from helpers.averaging import WeightAverage, average_weights
 from helpers.batching import Batch, bucketed_batches, make_batch, pad
 from helpers.training import (
     Trainer,
     TrainingConfig,
-    WeightAverage,
-    average_weights,
     cosine_rate,
     evaluate_loss,
     noam_rate,

@@ -104,6 +104,7 @@ class Part:
     label: str = ""  # in front of every line
     shown: Callable | None = None  # the course's own, which the lesson shows later
     in_place: bool = False  # the function is to change what it is given
+    at_once: int = 2  # so many mistakes together are recognised; 1 where runs take long
     use: Callable = lambda answer: answer  # the answer as a function of the inputs
     measure: Callable = lambda output, *inputs: output
     outline: Callable = lambda value: value
@@ -301,7 +302,9 @@ class _Attempt:
 
     def named(self, seen: Sequence[Seen]) -> str:
         """The names of the mistakes that do what was seen, or nothing."""
-        return "; and ".join(next(self.exercise.names(self.part, seen), ()))
+        return "; and ".join(
+            next(self.exercise.names(self.part, seen, self.part.at_once), ())
+        )
 
     def on_error(self, trial: Trial, seed: int, seen: Sequence[Seen]) -> str:
         """What is wrong with code that stops, by what it does where it does not."""

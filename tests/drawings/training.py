@@ -1,0 +1,10 @@
+"""Examples of each drawing in helpers/plots/mechanisms/training.py."""
+
+from helpers.plots.mechanisms import training
+
+DRAWINGS = {
+    "step": lambda: training.draw_step((60, 11), (60, 10), 347, 153_307),
+    "step_of_the_paper": lambda: training.draw_step(
+        (1000, 25), (1000, 25), 37_000, 63_082_000
+    ),
+}

@@ -1,0 +1,47 @@
+"""What lesson 09 says of its faulty trainings: each is run, with three seeds."""
+
+import pytest
+import torch
+
+from helpers.checks import lesson09
+
+SEEDS = pytest.mark.parametrize("start", range(3))
+
+
+@pytest.mark.slow
+@SEEDS
+def test_a_healthy_training_and_one_with_padding_in_its_loss(start):
+    healthy = lesson09.run_with("healthy", start)
+    padded = lesson09.run_with("padding in the loss", start)
+    for run in (healthy, padded):
+        assert run.exact > 0.95 and run.validation_loss[-1] < 0.05
+        assert run.exchanged_loss > 7
+    for i in (1, 2, 3):  # steps 20, 40 and 60
+        assert padded.train_loss[i] < padded.validation_loss[i] - 0.2
+        assert abs(healthy.train_loss[i] - healthy.validation_loss[i]) < 0.2
+
+
+@pytest.mark.slow
+@SEEDS
+def test_each_fault_shows_its_sign(start):
+    runs = {fault: lesson09.run_with(fault, start) for fault in lesson09.SIGNS}
+    few, sees = runs["too few sentences"], runs["sees the future"]
+    deaf, fast = runs["memory is zeros"], runs["rate too high"]
+    unshifted = runs["labels not shifted"]
+    assert few.train_loss[-1] < 0.005 and few.validation_loss[-1] > 5
+    assert max(sees.train_loss[5:] + sees.validation_loss[5:]) < 0.1  # step 100
+    assert sees.exact == 0
+    assert abs(deaf.exchanged_loss - deaf.validation_loss[-1]) < 0.01
+    for curve in (deaf.train_loss, deaf.validation_loss):
+        assert all(2.55 < loss < 2.7 for loss in curve[5:])
+    assert min(fast.train_loss + fast.validation_loss) > 1.9
+    assert fast.exchanged_loss > fast.validation_loss[-1] + 0.3
+    assert max(unshifted.train_loss[2:]) < 0.03 and unshifted.validation_loss[-1] > 9
+    for run in (few, deaf, fast, unshifted):
+        assert run.exact < 0.02
+
+
+def test_trainings_leave_chance_as_it_was():
+    before = torch.get_rng_state()
+    lesson09.run_with("memory is zeros")
+    assert torch.equal(before, torch.get_rng_state())
