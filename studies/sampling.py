@@ -11,6 +11,7 @@ import multiprocessing
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -83,16 +84,18 @@ def measure(seed: int, smoothing: float, translator: Translator) -> list[dict]:
 
     found = {way: expected(**options) for way, options in WAYS.items()}
     if smoothing:
-        found["T = 1.0, floor taken away"] = expected(without_floor)
+        for times in (1, 2, 5):
+            lower = partial(without_floor, times=times)
+            found[f"T = 1.0, floor taken away {times} times"] = expected(lower)
     else:
         found["T = 1.0, floor put in"] = expected(with_floor)
     where = {"seed": seed, "smoothing": smoothing, "tail": round(tail, 4)}
     return [where | {"way": way, "exact": round(x, 4)} for way, x in found.items()]
 
 
-def without_floor(shares: Tensor) -> Tensor:
-    """Take from every token what label smoothing has given to it."""
-    lower = (shares - FLOOR / shares.size(1)).clamp(min=0)
+def without_floor(shares: Tensor, *, times: float) -> Tensor:
+    """Take from every token what smoothing asks for it, so many times; 0 at least."""
+    lower = (shares - times * FLOOR / shares.size(1)).clamp(min=0)
     return lower / lower.sum(dim=1, keepdim=True)
 
 
