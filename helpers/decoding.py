@@ -119,11 +119,7 @@ def write_tokens(
 
 
 def greedy_decode(model: Decodable, source: Tensor, *, max_length: int) -> Tensor:
-    """Take the most probable token at every step, until EOS or max_length tokens.
-
-    source (batch, source_length) -> ids (batch, ≤ max_length) without BOS, PAD after
-    EOS. ValueError if max_length exceeds the positional table.
-    """
+    """`write_tokens` with the most probable token at every step."""
     return write_tokens(
         model, source, lambda scores: scores.argmax(dim=-1), max_length=max_length
     )
@@ -194,11 +190,9 @@ def beam_search(
 ) -> Tensor:
     """Keep the beam_size best hypotheses; return each sentence's best at the end.
 
-    source (batch, source_length) -> ids (batch, ≤ max_length) without BOS, PAD after
-    EOS. Hypotheses are ranked by log-probability over ((5 + tokens) / 6) ** penalty;
-    a finished one keeps its place until better ones push it out.
-    Vaswani et al. 2017, section 6.1; Wu et al. 2016, equation 14.
-    ValueError if beam_size is below 1 or max_length exceeds the positional table.
+    Shapes as in `write_tokens`. Hypotheses are ranked by log-probability / penalty; a
+    finished one keeps its place until better ones push it out. Vaswani et al. 2017,
+    section 6.1. ValueError if beam_size is below 1 or max_length too large.
     """
     check_max_length(model, max_length)
     if beam_size < 1:
@@ -273,7 +267,7 @@ def until_end(ids: Sequence[int]) -> list[int]:
 
 
 def penalty(lengths: Tensor, strength: float) -> Tensor:
-    """((5 + length) / 6) ** strength; 0 leaves log-probabilities as they are."""
+    """((5 + length) / 6) ** strength; Wu et al. 2016, equation 14."""
     return ((5 + lengths) / 6) ** strength
 
 

@@ -86,11 +86,17 @@ def measure(seed: int, smoothing: float, translator: Translator) -> list[dict]:
     if smoothing:
         for times in (1, 2, 5):
             lower = partial(without_floor, times=times)
-            found[f"T = 1.0, floor taken away {times} times"] = expected(lower)
+            found[f"floor taken away {times} times"] = expected(lower)
     else:
-        found["T = 1.0, floor put in"] = expected(with_floor)
-    where = {"seed": seed, "smoothing": smoothing, "tail": round(tail, 4)}
-    return [where | {"way": way, "exact": round(x, 4)} for way, x in found.items()]
+        found["floor put in"] = expected(with_floor)
+    where = {"seed": seed, "training": "smoothed" if smoothing else "unsmoothed"}
+    where["tail"] = round(tail, 4)
+    return [
+        where
+        | {"way": way, "temperature": WAYS.get(way, {}).get("temperature")}
+        | {"exact": round(share, 4)}
+        for way, share in found.items()
+    ]
 
 
 def without_floor(shares: Tensor, *, times: float) -> Tensor:

@@ -56,6 +56,7 @@ NOT_SHOWN = {
     "probes.best_time": "a stopwatch",
     "probes.exponent": "a straight line through logarithms",
     "caching.can_cache": "asks whether a model decodes by the code that it repeats",
+    "exhaustive": "prepares the small models that lesson 11 searches through",
     "decoding.check_decodable": "an error for bad input",
     "decoding.check_max_length": "an error for bad input",
     "corpus": "lesson 10 shows its sentences, not its grammar",

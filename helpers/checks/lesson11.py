@@ -1,7 +1,5 @@
 """The exercises of lesson 11, decoding: reference answers and mistakes."""
 
-import itertools
-import math
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -10,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from helpers import BOS, EOS, PAD
+from helpers import BOS, EOS, PAD, exhaustive
 from helpers.attention import MultiHeadAttention
 from helpers.caching import AttentionCache
 from helpers.checks.comparing import plain, same
@@ -18,7 +16,6 @@ from helpers.checks.engine import Exercise, Part, Trial
 from helpers.checks.findings import Stop, wrong
 from helpers.checks.running import NOTHING, stopped, stub
 from helpers.masks import causal_mask
-from helpers.transformer import Transformer, TransformerConfig
 
 # ------------------------------------------------------------ 11.1 greedy decoding
 
@@ -303,27 +300,18 @@ def my_step(attention, x, cache):
 
 # ------------------------------------------------------------ 11.3 beam search
 
-SAYABLE = (1, 4, 5, 6)  # besides EOS, in a vocabulary of 7
-
 
 @cache
 def small_model(seed: int, vocabulary: int = 7) -> Callable[[Any], Tensor]:
-    """next_scores of a small random Transformer: it remembers what it has answered."""
-    sizes = {"d_model": 16, "n_heads": 2, "d_ff": 32, "n_layers": 1, "max_length": 64}
-    options = {"dropout": 0.0, "share_embeddings": False}
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        model = Transformer(TransformerConfig(12, vocabulary, **sizes, **options))
-        for parameter in model.parameters():
-            nn.init.normal_(parameter, std=0.5 if parameter.dim() > 1 else 0.3)
-        source = torch.randint(4, 12, (1, 5))
+    """next_scores of a small random model: it remembers what it has answered."""
+    model, source = exhaustive.small_model(seed, vocabulary)
     known = {}
 
     def next_scores(tokens: Any) -> Tensor:
         tokens = tuple(int(token) for token in tokens)
         if tokens not in known:
             with torch.no_grad():
-                logits = model.eval()(source, torch.tensor([[BOS, *tokens]]))[0, -1]
+                logits = model(source, torch.tensor([[BOS, *tokens]]))[0, -1]
             logits[[PAD, BOS]] = -torch.inf
             known[tokens] = logits.log_softmax(dim=0)
         return known[tokens].clone()
@@ -334,14 +322,12 @@ def small_model(seed: int, vocabulary: int = 7) -> Callable[[Any], Tensor]:
 @cache
 def most_probable(seed: int, longest: int) -> list[int]:
     """The best of all sentences of at most `longest` tokens, each of them scored."""
-    ask, best, highest = small_model(seed), [], -math.inf
-    for length in range(longest + 1):
-        for words in itertools.product(SAYABLE, repeat=length):
-            tokens = [*words, EOS] if length < longest else [*words]
-            total = sum(ask(tokens[:i])[x].item() for i, x in enumerate(tokens))
-            if total > highest:
-                best, highest = tokens, total
-    return best
+    ask = small_model(seed)
+
+    def score(tokens: list[int]) -> float:
+        return sum(ask(tokens[:i])[x].item() for i, x in enumerate(tokens))
+
+    return max(exhaustive.all_sentences(longest), key=score)
 
 
 FIVE = (10, 23, 33, 45, 53)  # seeds of models whose beams and greedy paths differ

@@ -1,12 +1,15 @@
 """Drawings of lesson 11: what a cache saves, cuts of a distribution, a beam's tree."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
+from helpers import EOS
 from helpers.plots import drawing
 from helpers.plots.drawing import HIDDEN, INK, ROLES
 from helpers.plots.style import COLOURS
@@ -85,6 +88,41 @@ def draw_shares(
     figure.supylabel("share", fontsize=10)
     figure.suptitle(title, x=0.02, ha="left", fontsize=11)
     plt.show()
+
+
+def scores_from(table: Mapping[tuple, Mapping[Any, float]]) -> Callable:
+    """next_scores for `search`, from {tokens so far: {token: its share}}."""
+
+    def next_scores(tokens: tuple) -> dict:
+        shares = table.get(tokens, {"<eos>": 1.0})
+        return {token: math.log(share) for token, share in shares.items()}
+
+    return next_scores
+
+
+def search(
+    next_scores: Callable[[tuple], Mapping[Any, float]],
+    beam_size: int,
+    steps: int,
+    *,
+    end: Any = EOS,
+) -> list[list[tuple[tuple, float]]]:
+    """A beam search that tells all: each step's candidates, the best first.
+
+    next_scores maps the tokens so far to {token: log-probability}; a candidate is
+    (tokens, log-probability).
+    """
+    beam, seen = [((), 0.0)], []
+    for _ in range(steps):
+        candidates = [entry for entry in beam if entry[0][-1:] == (end,)]
+        for tokens, total in beam:
+            if tokens[-1:] != (end,):
+                for token, score in next_scores(tokens).items():
+                    candidates.append(((*tokens, token), total + score))
+        candidates.sort(key=lambda candidate: candidate[1], reverse=True)
+        beam = candidates[:beam_size]
+        seen.append(candidates)
+    return seen
 
 
 def draw_tree(
