@@ -10,7 +10,7 @@ from torch import Tensor
 
 from helpers import BOS, EOS, PAD
 from helpers.batching import pad
-from helpers.caching import CachedDecoding
+from helpers.caching import CachedDecoding, can_cache
 from helpers.transformer import Transformer
 
 
@@ -71,7 +71,7 @@ def start_decoding(model: Decodable, source: Tensor) -> Decoding:
     """
     if hasattr(model, "start_decoding"):
         return model.start_decoding(source)
-    if CachedDecoding.fits(model):
+    if can_cache(model):
         return CachedDecoding(model, source)
     check_decodable(model)
     return PrefixDecoding(model, source)
@@ -119,14 +119,33 @@ def write_tokens(
 
 
 def greedy_decode(model: Decodable, source: Tensor, *, max_length: int) -> Tensor:
-    """Take the most probable token at every step, until EOS or max_length tokens.
-
-    source (batch, source_length) -> ids (batch, ≤ max_length) without BOS, PAD after
-    EOS. ValueError if max_length exceeds the positional table.
-    """
+    """`write_tokens` with the most probable token at every step."""
     return write_tokens(
         model, source, lambda scores: scores.argmax(dim=-1), max_length=max_length
     )
+
+
+def likeliest_tokens(
+    scores: Tensor,
+    *,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float = 1.0,
+) -> tuple[Tensor, Tensor]:
+    """The tokens that may be drawn, the likeliest first, and the share of each.
+
+    scores: log-probabilities (batch, target_vocab) -> two of (batch, tokens). They are
+    divided by the temperature; of the top_k likeliest, only the first count that hold
+    top_p of the probability together. The others of these have a share of 0.
+    """
+    vocabulary = scores.size(-1)
+    values, tokens = scores.topk(min(top_k or vocabulary, vocabulary))
+    shares = (values / temperature).softmax(dim=-1)
+    if top_p < 1:
+        before = shares.cumsum(dim=-1) - shares  # what the likelier ones hold
+        shares = shares.masked_fill(before >= top_p, 0.0)
+        shares = shares / shares.sum(dim=-1, keepdim=True)
+    return tokens, shares
 
 
 def sample_decode(
@@ -136,27 +155,27 @@ def sample_decode(
     max_length: int,
     temperature: float = 1.0,
     top_k: int | None = None,
+    top_p: float = 1.0,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    """Draw every token by its probability, until EOS or max_length tokens.
+    """Draw every token from `likeliest_tokens`, until EOS or max_length tokens.
 
     source (batch, source_length) -> ids (batch, ≤ max_length) without BOS, PAD after
-    EOS. Log-probabilities are divided by the temperature: below 1 likely tokens gain,
-    above 1 they lose. With top_k only that many, the likeliest, can be drawn.
-    ValueError unless temperature is positive and finite and top_k at least 1, or if
-    max_length exceeds the positional table.
+    EOS. ValueError unless temperature is positive and finite, top_k at least 1 and
+    0 < top_p ≤ 1, or if max_length exceeds the positional table.
     """
     if not 0 < temperature < math.inf:
         raise ValueError(f"temperature must be positive and finite: {temperature}")
     if top_k is not None and top_k < 1:
         raise ValueError(f"top_k must be at least 1: {top_k}")
+    if not 0 < top_p <= 1:
+        raise ValueError(f"top_p must lie above 0 and be at most 1: {top_p}")
+    options = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
 
     def draw(scores: Tensor) -> Tensor:
-        vocabulary = scores.size(-1)
-        likeliest = scores.topk(min(top_k or vocabulary, vocabulary))
-        shares = (likeliest.values / temperature).softmax(dim=-1)
+        tokens, shares = likeliest_tokens(scores, **options)
         drawn = torch.multinomial(shares, 1, generator=generator)
-        return likeliest.indices.gather(1, drawn).squeeze(1)
+        return tokens.gather(1, drawn).squeeze(1)
 
     return write_tokens(model, source, draw, max_length=max_length)
 
@@ -171,11 +190,9 @@ def beam_search(
 ) -> Tensor:
     """Keep the beam_size best hypotheses; return each sentence's best at the end.
 
-    source (batch, source_length) -> ids (batch, ≤ max_length) without BOS, PAD after
-    EOS. Hypotheses are ranked by log-probability over ((5 + tokens) / 6) ** penalty;
-    a finished one keeps its place until better ones push it out.
-    Vaswani et al. 2017, section 6.1; Wu et al. 2016, equation 14.
-    ValueError if beam_size is below 1 or max_length exceeds the positional table.
+    Shapes as in `write_tokens`. Hypotheses are ranked by log-probability / penalty; a
+    finished one keeps its place until better ones push it out. Vaswani et al. 2017,
+    section 6.1. ValueError if beam_size is below 1 or max_length too large.
     """
     check_max_length(model, max_length)
     if beam_size < 1:
@@ -250,7 +267,7 @@ def until_end(ids: Sequence[int]) -> list[int]:
 
 
 def penalty(lengths: Tensor, strength: float) -> Tensor:
-    """((5 + length) / 6) ** strength; 0 leaves log-probabilities as they are."""
+    """((5 + length) / 6) ** strength; Wu et al. 2016, equation 14."""
     return ((5 + lengths) / 6) ** strength
 
 

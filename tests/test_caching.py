@@ -1,13 +1,16 @@
 """Decoding with caches equals the plain pass at every step, row by row."""
 
+import inspect
+import re
+
 import pytest
 import torch
 from samples import sentences, small_model
 from torch.testing import assert_close
 
 from helpers import PAD
-from helpers.caching import CachedDecoding, DecoderCache
-from helpers.masks import causal_mask, padding_mask
+from helpers.caching import CachedDecoding, layer_step
+from helpers.decoder import DecoderLayer
 
 pytestmark = pytest.mark.usefixtures("seed")
 CLOSE = {"atol": 1e-5, "rtol": 1e-5}
@@ -29,7 +32,7 @@ def test_every_step_gives_what_the_plain_pass_gives_there(norm_first):
         assert_close(logits, full[:, step], **CLOSE)
         prefix = model(source, target[:, : step + 1])
         assert_close(logits, prefix[:, -1], **CLOSE)
-        assert len(decoding.cache) == step + 1
+        assert len(decoding.past[0]) == step + 1
 
 
 @pytest.mark.parametrize("rows", [[2, 0, 1], [1, 1, 0, 0, 2], [2], [0, 2]])
@@ -58,18 +61,22 @@ def test_rows_of_one_source_share_its_keys_until_sources_change_places():
         assert_close(decoding.step(given[:, step]), expected, **CLOSE)
 
 
-@pytest.mark.parametrize("cut", [1, 2, 4])
-def test_several_positions_at_once_want_a_mask(cut):
+def test_padding_in_a_prefix_is_seen_so_prefixes_must_hold_none():
     model, (source, target) = small_model(), unpadded()
-    memory, x = model.encode(source), model.positions(model.target_embedding(target))
-    cache = DecoderCache(model.decoder, memory, padding_mask(source))
-    mask = causal_mask(target.size(1))
-    pieces = [
-        cache.step(x[:, :cut], mask[..., :cut, :cut]),
-        cache.step(x[:, cut:], mask[..., cut:, :]),
-    ]
-    expected = model.decode(target, memory, source)
-    assert_close(torch.cat(pieces, dim=1), expected, **CLOSE)
+    target[1, 2] = PAD
+    full, decoding = model(source, target), CachedDecoding(model, source)
+    steps = [decoding.step(token) for token in target.unbind(1)]
+    assert_close(steps[-1][[0, 2]], full[[0, 2], -1], **CLOSE)
+    assert (steps[-1][1] - full[1, -1]).abs().max() > 1e-3
+
+
+def test_a_cached_step_calls_what_the_plain_layer_calls():
+    """Lines marked NEW are all that differs: the same modules, each once."""
+    plain, cached = map(inspect.getsource, (DecoderLayer.forward, layer_step))
+    parts = r"\.(self_attention|cross_attention|feed_forward|residuals\[\d\])"
+    called = [sorted(re.findall(parts, text)) for text in (plain, cached)]
+    assert called[0] == called[1]
+    assert cached.count("# NEW") == 3
 
 
 def test_stepping_past_the_positional_table():

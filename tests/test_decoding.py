@@ -18,6 +18,7 @@ from helpers.decoding import (
     beam_search,
     greedy_decode,
     inference,
+    likeliest_tokens,
     next_token_scores,
     penalty,
     sample_decode,
@@ -204,8 +205,17 @@ def test_sampling_at_no_temperature_becomes_greedy():
     assert torch.equal(cold, greedy)
 
 
-@pytest.mark.parametrize("temperature, top_k", [(1.0, None), (0.5, None), (2.0, 3)])
-def test_samples_follow_the_distribution_they_are_drawn_from(temperature, top_k):
+@pytest.mark.parametrize(
+    "temperature, top_k, top_p",
+    [
+        (1.0, None, 1.0),
+        (0.5, None, 1.0),
+        (2.0, 3, 1.0),
+        (1.0, None, 0.6),
+        (0.7, 5, 0.5),
+    ],
+)
+def test_samples_follow_the_distribution_they_are_drawn_from(temperature, top_k, top_p):
     model, source = small_model(), sources(rows=1).expand(4000, -1)
     with inference(model):
         decoding = start_decoding(model, source[:1])
@@ -213,7 +223,13 @@ def test_samples_follow_the_distribution_they_are_drawn_from(temperature, top_k)
     weights = (scores / temperature).exp()
     if top_k is not None:
         weights[weights < weights.sort(descending=True).values[top_k - 1]] = 0.0
-    options = {"temperature": temperature, "top_k": top_k}
+    if top_p < 1:
+        order, held, whole = weights.argsort(descending=True), 0.0, weights.sum()
+        for token in order.tolist():
+            share = (weights[token] / whole).item()
+            weights[token] *= held < top_p
+            held += share
+    options = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
     drawn = sample_decode(model, source, max_length=1, **options).flatten()
     shares = torch.bincount(drawn, minlength=50) / len(drawn)
     expected = weights / weights.sum()
@@ -252,6 +268,21 @@ def test_a_temperature_that_is_none(temperature):
 def test_top_k_below_one():
     with pytest.raises(ValueError, match="top_k must be at least 1: 0"):
         sample_decode(small_model(), sources(), max_length=5, top_k=0)
+
+
+@pytest.mark.parametrize("top_p", [0.0, -0.1, 1.1, float("nan")])
+def test_a_top_p_that_is_none(top_p):
+    with pytest.raises(ValueError, match=f"be at most 1: {top_p}"):
+        sample_decode(small_model(), sources(), max_length=5, top_p=top_p)
+
+
+def test_the_smallest_set_that_holds_top_p():
+    scores = torch.tensor([[0.2, 0.5, 0.3], [0.05, 0.05, 0.9]]).log()
+    tokens, shares = likeliest_tokens(scores, top_p=0.7)
+    assert tokens[0].tolist() == [1, 2, 0] and tokens[1, 0] == 2
+    expected = torch.tensor([[0.625, 0.375, 0.0], [1.0, 0.0, 0.0]])
+    assert_close(shares, expected)
+    assert likeliest_tokens(scores, top_p=1e-9)[1].tolist() == [[1.0, 0.0, 0.0]] * 2
 
 
 def test_any_rule_may_choose_the_tokens():

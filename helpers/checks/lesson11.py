@@ -1,443 +1,464 @@
-"""Checks for the exercises of lesson 11, decoding."""
+"""The exercises of lesson 11, decoding: reference answers and mistakes."""
 
-import math
-from collections import Counter
-from collections.abc import Callable, Iterator
-from numbers import Real
+from collections.abc import Callable
+from functools import cache
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
-from helpers import BOS, EOS, PAD, UNK
-from helpers.checks.core import (
-    Finding,
-    Mistake,
-    Stop,
-    attempt,
-    check,
-    recognise,
-    right,
-    same,
-    untried,
-    wrong,
-)
-from helpers.transformer import Transformer, TransformerConfig
+from helpers import BOS, EOS, PAD, exhaustive
+from helpers.attention import MultiHeadAttention
+from helpers.caching import AttentionCache
+from helpers.checks.comparing import plain, same
+from helpers.checks.engine import Exercise, Part, Trial
+from helpers.checks.findings import Stop, wrong
+from helpers.checks.running import NOTHING, stopped, stub
+from helpers.masks import causal_mask
 
 # ------------------------------------------------------------ 11.1 greedy decoding
 
 
-class Writer(Transformer):
-    """A small random model that ends at many lengths and never says PAD or BOS.
+class Writer(nn.Module):
+    """Logits that depend on all that was written; each row says EOS once, in time.
 
-    It refuses a target longer than `longest`, so that no loop goes on for ever.
+    `ends[row]` is after how many tokens; before and after it says words only. It never
+    says PAD or BOS, and refuses a target of no or of too many tokens.
     """
 
-    longest = 40
+    longest = 60
 
-    def decode(self, target: Tensor, memory: Tensor, source: Tensor) -> Tensor:
-        """Transformer's; RuntimeError for a target of no or of too many tokens."""
-        if target.size(-1) > self.longest:
-            raise RuntimeError(
-                f"a target of {target.size(-1)} tokens: the loop went on after "
-                "max_length tokens, or a step appends more than one"
-            )
-        if target.size(-1) == 0:
-            raise RuntimeError("an empty target: the first token to read is BOS")
-        return super().decode(target, memory, source)
+    def __init__(self, ends: list[int], vocabulary: int):
+        super().__init__()
+        self.ends, self.vocabulary = ends, vocabulary
 
-    def project(self, states: Tensor) -> Tensor:
-        """Transformer's logits, with those of PAD and BOS at -inf."""
-        logits = super().project(states)
-        never = torch.tensor([PAD, BOS], device=logits.device)
-        return logits.index_fill(-1, never, -torch.inf)
+    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+        """Logits (batch, target_length, vocabulary). RuntimeError for such a target."""
+        length = target.size(1)
+        if not 0 < length <= self.longest:
+            why = "the loop goes on" if length else "the first token to read is BOS"
+            raise RuntimeError(f"a target of {length} tokens: {why}")
+        places = torch.arange(1, length + 1)
+        read = (target * (places + 1)).cumsum(dim=1) + 3 * source.sum(1, keepdim=True)
+        words = torch.arange(self.vocabulary)
+        logits = torch.sin(1.3 * read[..., None] + 2.1 * words * (1 + words))
+        over = places == torch.tensor(self.ends)[:, None][: len(target)]
+        logits[..., EOS] = torch.where(over, 9.0, -9.0)
+        logits[..., [PAD, BOS]] = -torch.inf
+        return logits
 
 
-def _writer(seed: int) -> Writer:
-    config = TransformerConfig(
-        12,
-        12,
-        d_model=16,
-        n_heads=2,
-        d_ff=32,
-        n_layers=1,
-        dropout=0.0,
-        share_embeddings=False,
-        max_length=64,
-    )
+def _to_write(seed: int, ends: list[int], length: int, max_length: int) -> tuple:
+    generator = torch.Generator().manual_seed(seed)
+    source = torch.randint(4, 12, (len(ends), length), generator=generator)
+    return Writer(ends, 12).eval(), source, max_length
+
+
+def _without_empty_columns(output: Any, *inputs: Any) -> Any:
+    """The ids, all with the same number of columns of PAD behind them."""
+    ids = plain(output)
+    if not isinstance(ids, Tensor):
+        return ids
+    if ids.dim() != 2 or ids.size(1) > Writer.longest:
+        shape = tuple(ids.shape)
+        raise Stop(wrong(f"return ids of shape (batch, ≤ max_length), not {shape}"))
+    return F.pad(ids, (0, Writer.longest - ids.size(1)), value=PAD)
+
+
+def _first_difference(value: Tensor, due: Tensor) -> str:
+    """The first row that is wrong, and whether it is right as far as its EOS."""
+    row = next(i for i in range(len(due)) if not same(value[i], due[i]))
+    yours, theirs = ([*map(int, x[row])] for x in (value, due))
+    end = theirs.index(EOS) + 1 if EOS in theirs else len(theirs)
+    while yours and theirs and yours[-1] == theirs[-1] == PAD:
+        yours, theirs = yours[:-1], theirs[:-1]
+    goes_on = f" goes on after its EOS ({EOS}):" if yours[:end] == theirs[:end] else ""
+    return f"row {row}{goes_on or ' is'} {yours}, due is {theirs}"
+
+
+START = "source.new_full((len(source), 1), BOS)"
+PICK = "model(source, tokens)[:, -1].argmax(dim=-1)"
+FILL = "token = token.masked_fill(finished, PAD)"
+NOTE, OVER = "finished = finished | (token == EOS)", "finished.all()"
+JOIN = "tokens = torch.cat([tokens, token[:, None]], dim=1)"
+greedy = Exercise(
+    """\
+def my_greedy(model, source, max_length):
+    tokens = source.new_full((len(source), 1), BOS)
+    finished = torch.zeros(len(source), dtype=torch.bool)
+    for _ in range(max_length):
+        token = model(source, tokens)[:, -1].argmax(dim=-1)
+        token = token.masked_fill(finished, PAD)
+        tokens = torch.cat([tokens, token[:, None]], dim=1)
+        finished = finished | (token == EOS)
+        if finished.all():
+            break
+    return tokens[:, 1:]
+""",
+    Part(
+        "my_greedy",
+        {
+            "it starts from another token: before the first word the decoder reads "
+            "BOS, as in training": [
+                {START: START.replace("BOS", "PAD")},
+                {START: START.replace("BOS", "EOS")},
+                {START: "source[:, :1]"},
+            ],
+            "the logits of the first position are used: the next token comes from the "
+            "last one, `logits[:, -1]`": {PICK: PICK.replace("-1]", "0]")},
+            "the model reads the last token alone: it needs all tokens written so far, "
+            "`model(source, tokens)`": {
+                PICK: PICK.replace("tokens)", "tokens[:, -1:])")
+            },
+            "source and target are swapped: `model(source, tokens)`": {
+                PICK: PICK.replace("source, tokens", "tokens, source")
+            },
+            "a row goes on after its EOS: keep note of the rows that have ended, and "
+            "give them PAD": [
+                {FILL: ""},
+                {FILL: "", OVER: "False"},
+                {FILL: "", NOTE: "finished = token == EOS"},
+            ],
+            "a row that has ended begins again after one PAD: `finished` must keep "
+            "what it knew, `finished | (token == EOS)`": {
+                NOTE: "finished = token == EOS"
+            },
+            "after its EOS a row is filled with EOS: the rest of the row is PAD": {
+                FILL: FILL.replace("PAD", "EOS")
+            },
+            "EOS itself is replaced by PAD: note a new EOS after the row is filled, "
+            "not before": {FILL: f"{NOTE}\n        {FILL}"},
+            "it stops when one row has ended: the others have not, `finished.all()`": {
+                OVER: "finished.any()"
+            },
+            "one token too few: max_length counts the tokens that are written, and BOS "
+            "is none of them": {"range(max_length)": "range(max_length - 1)"},
+            "one token too many: max_length counts the tokens that are written": {
+                "range(max_length)": "range(max_length + 1)"
+            },
+            "BOS is still in front: return `tokens[:, 1:]`": {
+                "return tokens[:, 1:]": "return tokens"
+            },
+            "the last token is cut off: cut off BOS in front, `tokens[:, 1:]`": {
+                "return tokens[:, 1:]": "return tokens[:, 1:-1]"
+            },
+        },
+        lambda seed: [
+            _to_write(seed, [6, 3, 5, 6], 5, 12),
+            _to_write(seed, [2, 9, 4], 7, 6),
+            _to_write(seed, [9], 3, 2),
+            _to_write(seed, [1, 1], 4, 3),
+            _to_write(seed, [40, 50], 6, 45),
+        ],
+        praise=(
+            "every token is the most probable one after those before it",
+            "after its EOS a row holds PAD, and the others go on",
+        ),
+        others="a row that does not end is cut off at max_length",
+        doubt="",
+        measure=_without_empty_columns,
+        describe=_first_difference,
+    ),
+    uses={"BOS": BOS, "EOS": EOS, "PAD": PAD},
+)
+
+# ------------------------------------------------------------ 11.2 a step with a cache
+
+
+ON_ERROR = {
+    "mat1 and mat2": "keys and values are projected already: call `attention.attend`, "
+    "not `attention`, which projects them again",
+    "mask of shape": "the newest token sees every key of the cache: no mask is due",
+}
+
+
+def _token_by_token(step: Callable) -> Callable:
+    """The answer as a function of a sentence: outputs, and what the cache holds."""
+
+    def function(attention: MultiHeadAttention, x: Tensor) -> tuple:
+        cache, outputs = AttentionCache(), []
+        for i in range(x.size(1)):
+            try:
+                with torch.no_grad():
+                    output = step(attention, x[:, i : i + 1].clone(), cache)
+            except (RuntimeError, ValueError) as error:
+                reasons = [why for says, why in ON_ERROR.items() if says in f"{error}"]
+                if not reasons:
+                    raise
+                raise Stop(wrong(f"{reasons[0]} ({stopped(error)})")) from None
+            if output is None or output is ...:
+                if stub(step):
+                    raise NotImplementedError
+                raise Stop(wrong(NOTHING))
+            output, due = plain(output), (len(x), 1, x.size(2))
+            if not isinstance(output, Tensor) or output.shape != due:
+                got = getattr(output, "shape", None)
+                got = type(output).__name__ if got is None else tuple(got)
+                text = f"step {i + 1} returns {got}, due is a tensor of shape {due}"
+                raise Stop(wrong(f"{text}: what `attention.attend` gives"))
+            outputs.append(output)
+        return torch.cat(outputs, dim=1), cache.keys, cache.values
+
+    return function
+
+
+def _sentence(seed: int, *sizes: int) -> tuple[MultiHeadAttention, Tensor]:
+    """An attention and the tokens of a batch: heads, d_head, batch, length."""
+    heads, d_head, batch, length = sizes
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = Writer(config)
-        nn.init.normal_(model.projection.weight)  # sure enough of each token
-    return model.eval().requires_grad_(False)
+        attention = MultiHeadAttention(heads * d_head, heads).double()
+        for parameter in attention.parameters():
+            nn.init.normal_(parameter, std=(heads * d_head) ** -0.5)
+        return attention.eval(), torch.randn(batch, length, heads * d_head).double()
 
 
-def _sources(rows: int, seed: int) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randint(4, 12, (rows, 5), generator=generator)
-
-
-GREEDY = {
-    "start": lambda source: source.new_full((len(source), 1), BOS),
-    "ask": lambda model, source, tokens: model(source, tokens),
-    "pick": lambda logits: logits[:, -1].argmax(-1),
-    "note": lambda finished, token: finished | (token == EOS),
-    # `before`, `after`: which rows have ended without this token, and with it
-    "fill": lambda token, before, after: token.masked_fill(before, PAD),
-    "over": lambda finished: finished.all(),
-    "steps": lambda max_length: max_length,
-    "give": lambda tokens: tokens[:, 1:],
-}
-
-
-def _greedy(model, source, max_length, **steps) -> Tensor:
-    """The exercise's function, with some of its steps done in another way."""
-    steps = GREEDY | steps
-    tokens = steps["start"](source)
-    finished = source.new_zeros(source.size(0), dtype=torch.bool)
-    for _ in range(steps["steps"](max_length)):
-        token = steps["pick"](steps["ask"](model, source, tokens))
-        ended = steps["note"](finished, token)
-        token = steps["fill"](token, finished, ended)
-        tokens = torch.cat([tokens, token[:, None]], dim=1)
-        finished = ended
-        if steps["over"](finished):
-            break
-    return steps["give"](tokens)
-
-
-FIRST = "before the first word the decoder reads BOS, as in training"
-GREEDY_MISTAKES = [
-    Mistake(
-        f"it starts from {name}",
-        FIRST,
-        {"start": lambda source, i=i: torch.full_like(source[:, :1], i)},
+def _what_differs(value: tuple, due: tuple) -> str:
+    """Whether the outputs are wrong, and from which step on, or what is kept."""
+    outputs, keys, _ = value
+    if same(outputs, due[0]):
+        kept, wanted = getattr(keys, "shape", ()), tuple(due[1].shape)
+        kept = tuple(kept) or type(keys).__name__
+        text = f"the outputs are right, but `cache.keys` is {kept} at the end, due is "
+        return f"{text}{wanted}, " + "the tokens' keys in their order"
+    first = next(
+        i
+        for i in range(due[0].size(1))
+        if not same(outputs[:, i : i + 1], due[0][:, i : i + 1])
     )
-    for name, i in (("PAD", PAD), ("EOS", EOS), ("UNK", UNK))
-] + [
-    Mistake(
-        "it starts from the first token of the source",
-        FIRST,
-        {"start": lambda source: source[:, :1]},
+    return f"step {first + 1} is the first to differ from the full pass"
+
+
+GROW, LOOK = (
+    "keys, values = cache.extend(keys, values)",
+    "attention.attend(x, keys, values)",
+)
+cached_step = Exercise(
+    """\
+def my_step(attention, x, cache):
+    keys, values = attention.project(x, x)
+    keys, values = cache.extend(keys, values)
+    return attention.attend(x, keys, values)
+""",
+    Part(
+        "my_step",
+        {
+            "the cache stays empty: `cache.extend` appends the new key and value": {
+                GROW: ""
+            },
+            "the new token sees itself alone: attend to all keys that `cache.extend` "
+            "returns": {GROW: "cache.extend(keys, values)"},
+            "the new token does not see itself: extend the cache first, then attend": {
+                GROW: "old = cache.keys, cache.values\n"
+                "    cache.extend(keys, values)\n"
+                "    if old[0] is not None:\n"
+                "        keys, values = old"
+            },
+            "the cache holds the newest token alone: append to what it has, "
+            "`cache.extend`": {GROW: "cache.keys, cache.values = keys, values"},
+            "the cache keeps the first token alone: extend it at every step": {
+                GROW: "keys, values = (cache.extend(keys, values) "
+                "if cache.keys is None else (cache.keys, cache.values))"
+            },
+            "every token is in the cache twice: extend it once a step": {
+                GROW: f"cache.extend(keys, values)\n    {GROW}"
+            },
+            "the cache holds the newest key in front: append it behind the old ones": {
+                GROW: "if cache.keys is not None:\n"
+                "        keys = torch.cat([keys, cache.keys], 2)\n"
+                "        values = torch.cat([values, cache.values], 2)\n"
+                "    cache.keys, cache.values = keys, values"
+            },
+            "keys and values are swapped: `attend(x, keys, values)`": {
+                LOOK: "attention.attend(x, values, keys)"
+            },
+            "the keys serve as values, too: `attend(x, keys, values)`": {
+                LOOK: "attention.attend(x, keys, keys)"
+            },
+            "the first row of the mask is used: the new token is the last row, which "
+            "hides nothing": {
+                LOOK: "attention.attend(x, keys, values, "
+                "causal_mask(len(cache))[:, :, :1])"
+            },
+        },
+        lambda seed: [
+            _sentence(seed, 4, 3, 2, 5),
+            _sentence(seed + 1, 2, 5, 3, 7),
+            _sentence(seed + 2, 1, 4, 1, 1),
+            _sentence(seed + 3, 3, 2, 1, 30 + seed % 7),
+        ],
+        praise=(
+            "token by token gives what all at once give under a causal mask",
+            "the cache holds the keys and values of all tokens, in order",
+        ),
+        use=_token_by_token,
+        describe=_what_differs,
     ),
-    Mistake(
-        "the logits of the first position are used",
-        "they predict the second token only, whatever was written since; the next "
-        "token comes from the last position, `logits[:, -1]`",
-        {"pick": lambda logits: logits[:, 0].argmax(-1)},
+    uses={"causal_mask": causal_mask},
+)
+
+# ------------------------------------------------------------ 11.3 beam search
+
+
+@cache
+def small_model(seed: int, vocabulary: int = 7) -> Callable[[Any], Tensor]:
+    """next_scores of a small random model: it remembers what it has answered."""
+    model, source = exhaustive.small_model(seed, vocabulary)
+    known = {}
+
+    def next_scores(tokens: Any) -> Tensor:
+        tokens = tuple(int(token) for token in tokens)
+        if tokens not in known:
+            with torch.no_grad():
+                logits = model(source, torch.tensor([[BOS, *tokens]]))[0, -1]
+            logits[[PAD, BOS]] = -torch.inf
+            known[tokens] = logits.log_softmax(dim=0)
+        return known[tokens].clone()
+
+    return next_scores
+
+
+@cache
+def most_probable(seed: int, longest: int) -> list[int]:
+    """The best of all sentences of at most `longest` tokens, each of them scored."""
+    ask = small_model(seed)
+
+    def score(tokens: list[int]) -> float:
+        return sum(ask(tokens[:i])[x].item() for i, x in enumerate(tokens))
+
+    return max(exhaustive.all_sentences(longest), key=score)
+
+
+FIVE = (10, 23, 33, 45, 53)  # seeds of models whose beams and greedy paths differ
+
+
+def _for_each(search: Callable) -> Callable:
+    """The answer as a function of several models: {number of the model: its answer}."""
+
+    def function(models: tuple, beam_size: int, max_length: int) -> dict:
+        found = {}
+        for number, next_scores in enumerate(models, start=1):
+            output = search(next_scores, beam_size, max_length)
+            if output is None or output is ...:
+                if stub(search):
+                    raise NotImplementedError
+                raise Stop(wrong(NOTHING))
+            found[number] = output
+        return found
+
+    return function
+
+
+def _first_wrong(value: dict, due: dict) -> str:
+    number = next(n for n in due if not same(value[n], due[n]))
+    yours, theirs = value[number], due[number].tolist()
+    shown = yours.tolist() if isinstance(yours, Tensor) else yours
+    if isinstance(shown, float) or not isinstance(shown, list):
+        kind = "a single number" if isinstance(yours, Tensor) else type(yours).__name__
+        return f"return the list of ids of one hypothesis, not {kind}"
+    return f"for small model {number} it returns {shown!s:.80}, due is {theirs}"
+
+
+def _search(seeds: tuple, size: int, longest: int, *praise: str, **changes) -> Trial:
+    vocabulary = changes.pop("vocabulary", 7)
+    models = tuple(small_model(seed, vocabulary) for seed in seeds)
+    before = f"with beam_size={size} and max_length={longest}: "
+    return Trial((models, size, longest), praise, before, **changes)
+
+
+def _is_best(value: dict, due: dict) -> bool:
+    """Whether these are the best of all sentences, each of them scored."""
+    best = {n: torch.tensor(most_probable(seed, 4)) for n, seed in enumerate(FIVE, 1)}
+    return same(value, best)
+
+
+KEEP = "candidates.append((tokens, total))"
+ADD = "total + score"
+beam = Exercise(
+    """\
+def my_beam(next_scores, beam_size, max_length):
+    beam = [([], 0.0)]  # hypotheses: (tokens, log-probability), the best first
+    for _ in range(max_length):
+        candidates = []
+        for tokens, total in beam:
+            if tokens and tokens[-1] == EOS:
+                candidates.append((tokens, total))
+            else:
+                for token, score in enumerate(next_scores(tokens).tolist()):
+                    candidates.append(([*tokens, token], total + score))
+        candidates.sort(key=lambda candidate: candidate[1], reverse=True)
+        beam = candidates[:beam_size]
+    return beam[0][0]
+""",
+    Part(
+        "my_beam",
+        {
+            "a hypothesis goes on after its EOS: it stays as it is": {
+                "tokens[-1] == EOS": "False"
+            },
+            "a hypothesis that ends is lost: it stays among the candidates": {
+                KEEP: "pass",
+                "return beam[0][0]": "return beam[0][0] if beam else [EOS]",
+            },
+            "a hypothesis that ends gives up its place to others: here it keeps it, "
+            "until better ones push it out": {
+                "beam = candidates[:beam_size]": "ended = [c for c in candidates if "
+                "c[0][-1] == EOS]\n        going = [c for c in candidates if "
+                "c[0][-1] != EOS]\n        beam = going[:beam_size] + ended",
+                "return beam[0][0]": "return max(beam, key=lambda c: c[1])[0]",
+            },
+            "the first hypothesis that ends is taken: a better one may end later": {
+                "beam = candidates[:beam_size]": "beam = candidates[:beam_size]\n"
+                "        ended = [c for c in beam if c[0][-1] == EOS]\n"
+                "        if ended:\n            return ended[0][0]"
+            },
+            "the worst candidates are kept: sort from the largest sum down": {
+                "reverse=True": "reverse=False"
+            },
+            "candidates are ranked by their last token alone: add its log-probability "
+            "to the sum of those before": {ADD: "score"},
+            "probabilities are added up: add log-probabilities, as they stand": {
+                ADD: "total + math.exp(score)"
+            },
+            "one hypothesis alone is followed, as in greedy decoding: extend each of "
+            "the beam, and keep the beam_size best of all candidates": {
+                "candidates[:beam_size]": "candidates[:1]"
+            },
+            "the last of the beam is returned: the best stands in front": {
+                "return beam[0][0]": "return beam[-1][0]"
+            },
+            "one token too few: max_length counts the tokens, EOS included": {
+                "range(max_length)": "range(max_length - 1)"
+            },
+            "one token too many: max_length counts the tokens, EOS included": {
+                "range(max_length)": "range(max_length + 1)"
+            },
+            "EOS is cut off: return it with the rest": {
+                "return beam[0][0]": "return [x for x in beam[0][0] if x != EOS]"
+            },
+            "BOS stands in front: it is no token of the translation": {
+                "return beam[0][0]": "return [BOS, *beam[0][0]]"
+            },
+        },
+        trials=[
+            _search(FIVE, 3, 8),
+            _search(FIVE, 2, 8),
+            _search(FIVE, 4, 8, "beams of 2, 3 and 4 find what they should"),
+            _search(FIVE, 1, 8, "a beam of 1 is greedy decoding"),
+            _search(
+                FIVE,
+                341,
+                4,
+                "a beam of 341 finds the best of all 341 sentences of up to 4 tokens, "
+                "in five small models",
+                accepts=_is_best,
+            ),
+            _search((7,), 3, 40, vocabulary=9),
+            _search((8,), 30, 1, "other lengths and vocabularies work, too"),
+        ],
+        use=_for_each,
+        describe=_first_wrong,
     ),
-    Mistake(
-        "the argmax runs along the wrong axis",
-        "it finds a position or a sentence, not a word; the vocabulary is the last "
-        "axis: `logits[:, -1].argmax(dim=-1)`",
-        {"pick": lambda logits: logits.argmax(1)[:, -1]},
-    ),
-    Mistake(
-        "the least probable token is taken",
-        "argmax, not argmin",
-        {"pick": lambda logits: logits[:, -1].nan_to_num(neginf=99.0).argmin(-1)},
-    ),
-    Mistake(
-        "the model is shown the last token alone",
-        "without caches it needs all tokens written so far: `model(source, tokens)`",
-        {"ask": lambda model, source, tokens: model(source, tokens[:, -1:])},
-    ),
-    Mistake(
-        "source and target are swapped",
-        "`model(source, tokens)`",
-        {"ask": lambda model, source, tokens: model(tokens, source)},
-    ),
-    Mistake(
-        "a sentence goes on after its EOS",
-        "from then on its row gets PAD; keep note of which rows have finished",
-        {"fill": lambda token, before, after: token},
-    ),
-    Mistake(
-        "a sentence that has ended begins again after one PAD",
-        "a row stays finished: keep what `finished` knew, `finished |= token == EOS`",
-        {"note": lambda finished, token: (token == EOS) & ~finished},
-    ),
-    Mistake(
-        "after its EOS a row is filled with EOS",
-        "the rest of the row is PAD: the sentence ends once",
-        {"fill": lambda token, before, after: token.masked_fill(before, EOS)},
-    ),
-    Mistake(
-        "EOS itself is replaced by PAD",
-        "fill with PAD only from the token after EOS: update `finished` after that",
-        {"fill": lambda token, before, after: token.masked_fill(after, PAD)},
-    ),
-    Mistake(
-        "it stops as soon as one sentence has ended",
-        "the others are not finished: `finished.all()`, not `any()`",
-        {"over": lambda finished: finished.any()},
-    ),
-    Mistake(
-        "the rows go on to max_length although all sentences end before",
-        "stop when every row has its EOS: what follows is padding only",
-        {"over": lambda finished: False},
-    ),
-    Mistake(
-        "one token too few",
-        "max_length counts the tokens that are written, and BOS is none of them",
-        {"steps": lambda max_length: max_length - 1},
-    ),
-    Mistake(
-        "one token too many",
-        "max_length counts the tokens that are written",
-        {"steps": lambda max_length: max_length + 1},
-    ),
-    Mistake(
-        "BOS is still in front",
-        "it was the start, not a word of the translation: return `tokens[:, 1:]`",
-        {"give": lambda tokens: tokens},
-    ),
-    Mistake(
-        "the last token is cut off",
-        "cut off BOS in front, `tokens[:, 1:]`, and nothing behind",
-        {"give": lambda tokens: tokens[:, 1:-1]},
-    ),
-]
-
-# Found by trying: with this model some rows end early, some late, and one of the second
-# batch not within its max_length.
-WRITER_SEED = 128
-CASES = [(4, 1, 12), (3, 3, 4)]  # rows, seed of the sources, max_length
-
-
-@check
-def greedy(function: Callable[..., Tensor]) -> Iterator[Finding]:
-    """Exercise 11.1: `function(model, source, max_length)` returns ids."""
-    model = _writer(WRITER_SEED)
-    for place, (rows, seed, max_length) in enumerate(CASES):
-        inputs = model, _sources(rows, seed), max_length
-        output = _ids(function, inputs)
-        if not same(output, _ids(function, inputs)):
-            text = "two calls differ: something is drawn at random; take the argmax"
-            raise Stop(wrong(text))
-        expected = _greedy(*inputs)
-        if not same(output, expected):
-            raise Stop(wrong(_greedy_fault(output, expected, inputs)))
-        if place == 0:
-            yield right("every token is the most probable one after those before it")
-            yield right("after its EOS a row holds PAD, and all rows end together")
-    yield right("a sentence that does not end is cut off at max_length")
-
-
-def _ids(function, inputs) -> Tensor:
-    output = attempt(function, *inputs)
-    if isinstance(output, list) and output and isinstance(output[0], list):
-        if len({*map(len, output)}) > 1:
-            raise Stop(wrong("the rows differ in length: fill them with PAD"))
-        output = torch.tensor(output)
-    if not isinstance(output, Tensor) or output.dim() != 2:
-        got = (
-            tuple(output.shape) if isinstance(output, Tensor) else type(output).__name__
-        )
-        raise Stop(wrong(f"return a tensor of ids (batch, ≤ max_length), not {got}"))
-    if output.is_floating_point():
-        raise Stop(wrong("ids are integers: start from `source.new_full(…, BOS)`"))
-    return output
-
-
-def _greedy_fault(output: Tensor, expected: Tensor, inputs) -> str:
-    if made := recognise(output, _greedy, GREEDY_MISTAKES, inputs):
-        return "; and ".join(f"{mistake.name}: {mistake.hint}" for mistake in made)
-    if len(output) != len(expected):
-        return f"{len(output)} rows of ids for {len(expected)} sentences"
-    yours, due = output.tolist(), expected.tolist()
-    row = next(row for row in range(len(due)) if yours[row] != due[row])
-    return f"row {row} is {yours[row]}, due is {due[row]}"
-
-
-# ------------------------------------------------------------ 11.2 length penalty
-
-SHORT, LONG = (4, -3.0), (10, -4.2)  # tokens with EOS, log-probability
-
-
-def _penalised(hypothesis, strength: float) -> float:
-    length, total = hypothesis
-    return total / ((5 + length) / 6) ** strength
-
-
-def _slips(hypothesis) -> dict[float, str]:
-    """Wrong values of the score at 0.6, and how one comes by them."""
-    length, total = hypothesis
-    penalty = ((5 + length) / 6) ** 0.6
-    return {
-        total
-        * penalty: "divide by the penalty: multiplying punishes the long one more",
-        total / length: "that is the mean per token; the penalty is ((5 + n) / 6)^α",
-        total / length**0.6: "5 is added to the length, and the sum divided by 6",
-        total / ((5 + length) / 6): "that is α = 1: raise the quotient to the power α",
-        total / (0.6 * (5 + length) / 6): "α is a power, not a factor",
-        total / (5 + length) ** 0.6: "divide 5 + n by 6 before you take the power",
-        total / (5 + length**0.6) * 6: "the power is taken of (5 + n) / 6, not of n",
-        _penalised((length - 1, total), 0.6): "EOS is a token too: count it",
-        _penalised((length + 1, total), 0.6): "the length counts EOS already",
-        total: "this is the score without a penalty, α = 0",
-        -_penalised(hypothesis, 0.6): "a log-probability stays negative",
-        penalty: "this is the penalty; divide the log-probability by it",
-    }
-
-
-@check
-def length_penalty(**answers) -> Iterator[Finding]:
-    """Exercise 11.2: score_short and score_long at α = 0.6, and where they tie."""
-    for name, hypothesis in (("score_short", SHORT), ("score_long", LONG)):
-        due = _penalised(hypothesis, 0.6)
-        yield _number(name, answers.get(name), due, _slips(hypothesis))
-    ratio = LONG[1] / SHORT[1]
-    tie = math.log(ratio) / math.log((5 + LONG[0]) / (5 + SHORT[0]))
-    slips = {
-        math.log(ratio) / math.log(LONG[0] / SHORT[0]): "5 is added to both lengths",
-        math.log(1 / ratio)
-        / math.log((5 + LONG[0]) / (5 + SHORT[0])): "the sign: α is positive here",
-        ratio * (5 + SHORT[0]) / (5 + LONG[0]): "α is a power: take logarithms",
-        1 / tie: "the quotient is upside down",
-        ratio: "this is the ratio of the log-probabilities, which (15/9)^α must equal",
-        1.0: "at 1 the long one is ahead already",
-        0.6: "at 0.6 the short one is still ahead: compare your two scores",
-    }
-    yield _number("tie", answers.get("tie"), tie, slips)
-
-
-def _number(name: str, answer, due: float, slips: dict[float, str]) -> Finding:
-    if answer is None or answer is Ellipsis:
-        return untried(f"{name}: not attempted yet")
-    if isinstance(answer, Tensor) and answer.numel() == 1:
-        answer = answer.item()
-    if isinstance(answer, bool) or not isinstance(answer, Real):
-        return wrong(f"{name}: a number is due, not {answer!r:.40}")
-    if abs(answer - due) < 0.006:
-        return right(f"{name} = {answer:.2f}")
-    for value, hint in slips.items():
-        if abs(answer - value) < 0.006:
-            return wrong(f"{name} = {answer:.2f}: {hint}")
-    return wrong(f"{name} = {answer:.2f} is not it: put the numbers into the formula")
-
-
-# -------------------------------------------------------- 11.3 matches of n-grams
-
-
-def _grams(tokens, n: int) -> list[tuple]:
-    return [tuple(tokens[i : i + n]) for i in range(len(tokens) - n + 1)]
-
-
-def _matches(hypothesis, reference, n: int) -> tuple[int, int]:
-    ours, theirs = (Counter(_grams(side, n)) for side in (hypothesis, reference))
-    return sum((ours & theirs).values()), sum(ours.values())
-
-
-def _unclipped(hypothesis, reference, n):
-    ours, theirs = _grams(hypothesis, n), _grams(reference, n)
-    return sum(gram in theirs for gram in ours), len(ours)
-
-
-def _clipped_as_a_whole(hypothesis, reference, n):
-    matched, total = _unclipped(hypothesis, reference, n)
-    return min(matched, len(_grams(reference, n))), total
-
-
-def _distinct(hypothesis, reference, n):
-    ours, theirs = set(_grams(hypothesis, n)), set(_grams(reference, n))
-    return len(ours & theirs), len(ours)
-
-
-def _distinct_of_all(hypothesis, reference, n):
-    return _distinct(hypothesis, reference, n)[0], len(_grams(hypothesis, n))
-
-
-def _recall(hypothesis, reference, n):
-    return _matches(reference, hypothesis, n)
-
-
-def _in_place(hypothesis, reference, n):
-    ours, theirs = _grams(hypothesis, n), _grams(reference, n)
-    return sum(map(tuple.__eq__, ours, theirs)), len(ours)
-
-
-def _one_too_few(hypothesis, reference, n):
-    return _matches(hypothesis[:-1], reference[:-1], n)
-
-
-def _single_words(hypothesis, reference, n):
-    return _matches(hypothesis, reference, 1)
-
-
-def _of_words(hypothesis, reference, n):
-    return _matches(hypothesis, reference, n)[0], len(hypothesis)
-
-
-def _pieces(hypothesis, reference, n):
-    sides = [
-        Counter(tuple(side[i : i + n]) for i in range(0, len(side) - n + 1, n))
-        for side in (hypothesis, reference)
-    ]
-    return sum((sides[0] & sides[1]).values()), sum(sides[0].values())
-
-
-MATCH_MISTAKES = {
-    "a run counts more often than the reference has it: clip, that is count each at "
-    "most as often as it occurs in the reference": _unclipped,
-    "the sum of all matches is clipped: clip each run by its own count in the "
-    "reference": _clipped_as_a_whole,
-    "repeated runs of the hypothesis count once only: a set forgets how often; add up "
-    "the counts of a Counter": _distinct,
-    "a run that stands twice in both counts once: a set forgets how often; add up the "
-    "counts of a Counter": _distinct_of_all,
-    "the total is that of the reference: precision asks how much of what was written "
-    "is right, so count the hypothesis": _recall,
-    "runs are compared place by place: one may match wherever it stands": _in_place,
-    "the last run is missing: there are len(tokens) - n + 1 of them": _one_too_few,
-    "single words are counted whatever n is": _single_words,
-    "the total counts words, not runs of n words": _of_words,
-    "runs overlap: the next begins one word later, not n words later": _pieces,
-}
-PAIRS = [
-    ("le le chat dort dort dort", "le chat dort ici"),
-    ("le chat et le chat noir", "le chat voit le chat et le chien"),
-    ("elle ne voit pas le chat noir", "elle ne voit pas le chat de la voisine"),
-    ("oui", "oui oui oui"),
-]
-
-
-@check
-def ngram_matches(function: Callable[..., tuple[int, int]]) -> Iterator[Finding]:
-    """Exercise 11.3: `function(hypothesis, reference, n)` gives (matched, total)."""
-    answers = {}
-    for hypothesis, reference in PAIRS:
-        for n in (1, 2, 3):
-            output = attempt(function, hypothesis.split(), reference.split(), n)
-            inputs = hypothesis.split(), reference.split(), n
-            answers[hypothesis, reference, n] = inputs, _pair(output)
-    given = [pair for _, pair in answers.values()]
-    due = [_matches(*inputs) for inputs, _ in answers.values()]
-    if given == due:
-        yield right("runs of one, two and three words are counted and clipped")
-        yield right("a sentence shorter than n has none: (0, 0)")
-        return
-    for name, version in MATCH_MISTAKES.items():
-        if given == [version(*inputs) for inputs, _ in answers.values()]:
-            raise Stop(wrong(name))
-    if given == [pair[::-1] for pair in due]:
-        raise Stop(wrong("swapped: the matches come first, then the total"))
-    texts, yours, expected = next(
-        case for case in zip(answers, given, due, strict=True) if case[1] != case[2]
-    )
-    raise Stop(
-        wrong(
-            f"“{texts[0]}” against “{texts[1]}”, n = {texts[2]}: {yours}, due is "
-            f"{expected}"
-        )
-    )
-
-
-def _pair(output) -> tuple[int, int]:
-    if hasattr(output, "tolist"):  # a tensor or an array
-        output = output.tolist()
-    if isinstance(output, Real) and not isinstance(output, bool):
-        raise Stop(wrong("return two counts, matched and total, not one number"))
-    pair = tuple(output) if isinstance(output, tuple | list) else ()
-    if len(pair) != 2 or not all(isinstance(part, Real) for part in pair):
-        raise Stop(wrong(f"return two counts, matched and total, not {output!r:.40}"))
-    return pair
+    uses={"BOS": BOS, "EOS": EOS},
+)
