@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary
 
 import torch
 
+from helpers.checks.comparing import plain
 from helpers.checks.engine import Exercise, Part, Trial
 from helpers.checks.findings import Stop, wrong
 from helpers.checks.running import NOTHING, stub
@@ -167,14 +168,20 @@ def _said(seed: int, sentences: int) -> tuple:
     """Random words at random places: what was said, the phrases, the nouns."""
     rng = Random(seed)
     nouns, others = ["chat", "maison", "arbre"], ["noir", "petite", "le", "dort", "."]
+
+    def word(share: float) -> str:
+        return rng.choice(nouns if rng.random() < share else others)
+
     said, phrases = [], []
     for i in range(sentences):
-        length = rng.randint(6, 12)
-        said.append([rng.choice(rng.choice([nouns, others])) for _ in range(length)])
-        starts = [rng.randint(1, 2), rng.randint(4, length - 2)][: (0, 1, 2)[i % 3]]
-        found = [rng.sample([start, start + 1], 2) for start in starts]
-        phrases.append([tuple(pair) for pair in found])
-    phrases[1], phrases[2] = [(2, 1)], [(1, 2), (5, 4)]
+        words, found = [word(0.45) for _ in range(rng.randint(8, 14))], []
+        for start in (1, 3 + rng.randint(1, 2))[: (1, 2, 0, 2)[i % 4]]:
+            noun_first = rng.random() < 0.6
+            found.append((start + 1, start) if noun_first else (start, start + 1))
+            shares = (0.8, 0.25) if noun_first else (0.1, 0.65)
+            words[start : start + 2] = map(word, shares)
+        said.append(words)
+        phrases.append(found)
     return said, phrases, {*nouns}
 
 
@@ -183,11 +190,15 @@ def _both_kinds(answer: Callable) -> Callable:
 
     def function(said: list, phrases: list, nouns: set) -> list:
         shares = [answer(said, phrases, nouns, kind) for kind in (True, False)]
-        if None in shares:
+        if any(share is None or share is ... for share in shares):
             if stub(answer):
                 raise NotImplementedError
             raise Stop(wrong(NOTHING))
-        return shares
+        found = [plain(share) for share in shares]
+        if not all(isinstance(x, torch.Tensor) and x.numel() == 1 for x in found):
+            kind = type(shares[0]).__name__
+            raise Stop(wrong(f"return one number, the share, not a {kind}"))
+        return [share.reshape(()) for share in found]
 
     return function
 

@@ -184,8 +184,8 @@ WRONG = {
         (mean_of_sentences, "the result differs"),
         (first_phrase_only, "the result differs"),
         (lambda *x: 0.5, "the result differs"),
-        (lambda *x: [0.5, 0.5], "the shape is"),
-        (lambda *x: "0.5", "return a tensor, not a str"),
+        (lambda *x: [0.5, 0.5], "return one number, the share, not a list"),
+        (lambda *x: "0.5", "return one number, the share, not a str"),
     ],
     "analysis": [
         (half, "fresh sentences that go wrong"),
