@@ -4,6 +4,7 @@ A line that says what a trained model wrote begins with a vertical bar.
 """
 
 import difflib
+import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
@@ -74,7 +75,7 @@ def mended(output: str, reference: str) -> str:
         else:
             both = (" ".join(side) or "–" for side in (ours[said], theirs[due]))
             parts.append("[{} → {}]".format(*both))
-    return " ".join(parts).replace("' ", "'")
+    return re.sub(r"' (?=[\w\[])", "'", " ".join(parts))
 
 
 def columns(words: Sequence[str], glosses: Sequence[str]) -> tuple[str, str]:
