@@ -45,6 +45,10 @@ def as_numbers(hypothesis, reference, n):
     return np.int64(matched), torch.tensor(total)
 
 
+def in_an_array(hypothesis, reference, n):
+    return np.array(crossing_out(hypothesis, reference, n))
+
+
 def negative_total(hypothesis, reference, n):
     return crossing_out(hypothesis, reference, n)[0], len(hypothesis) - n + 1
 
@@ -164,7 +168,7 @@ def sees_nothing(pair):
 
 
 RIGHT = {
-    "matches": [crossing_out, with_zip, as_text, as_numbers],
+    "matches": [crossing_out, with_zip, as_text, as_numbers, in_an_array],
     "control": [with_a_list, by_kind, in_a_tensor],
     "analysis": [by_the_alignment, by_words, lambda pair: int(by_words(pair))],
 }
