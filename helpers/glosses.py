@@ -78,6 +78,16 @@ def mended(output: str, reference: str) -> str:
     return re.sub(r"' (?=[\w\[])", "'", " ".join(parts))
 
 
+def show_errors(errors: Sequence[tuple[SentencePair, str]], most: int) -> None:
+    """Print the first errors, (pair, output), two lines each; blank if none is left."""
+    for place in range(most):
+        lines = "", ""
+        if place < len(errors):
+            pair, output = errors[place]
+            lines = pair.source, f"   {mended(output, pair.target)}"
+        print(*(f"│ {line}".rstrip() for line in lines), sep="\n")
+
+
 def columns(words: Sequence[str], glosses: Sequence[str]) -> tuple[str, str]:
     """Two lines in which each word stands above its gloss."""
     widths = [max(len(w), len(g)) for w, g in zip(words, glosses, strict=True)]
