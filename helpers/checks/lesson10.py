@@ -1,294 +1,340 @@
-"""Checks for the exercises of lesson 10, the toy translator."""
+"""The exercises of lesson 10, the toy translator: reference answers and mistakes."""
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable
+from functools import cache
+from random import Random
+from weakref import WeakKeyDictionary
 
 import torch
-from matplotlib import pyplot as plt
-from torch import Tensor
 
-from helpers import EOS, PAD
-from helpers.checks.core import (
-    Finding,
-    Stop,
-    attempt,
-    check,
-    right,
-    weights_beside,
-    wrong,
-)
-from helpers.plots import COLOURS
+from helpers.checks.comparing import plain
+from helpers.checks.engine import Exercise, Part, Trial
+from helpers.checks.findings import Stop, wrong
+from helpers.checks.running import NOTHING, stub
+from helpers.corpus import SentencePair, toy_corpus
+from helpers.corpus.phenomena import phenomena
+from helpers.somebody import somebodys_outputs
+from helpers.text import split_words
 
-# What the planted translator's sentences show, and how many are right and wrong. Its
-# fault is the pronoun; contractions stand only where a pronoun does.
-PLANTED = (
-    ({"pronoun"}, 1, 1),
-    ({"pronoun", "possessive"}, 0, 6),
-    ({"pronoun", "possessive", "contraction"}, 0, 2),
-    ({"possessive"}, 8, 3),
-    ({"negation"}, 3, 1),
-    ({"question"}, 6, 0),
-)
-RENAMED = {
-    "pronoun": "negation",
-    "possessive": "question",
-    "contraction": "elision",
-    "negation": "pronoun",
-    "question": "possessive",
+# ------------------------------------------------------------ 10.1 count the matches
+
+MATCHED, TOTAL = "(ours & theirs).total()", ", ours.total()"
+UNCLIPPED = "sum(count for run, count in ours.items() if run in theirs)"
+LAST = "len(tokens) - n + 1"
+MATCH_MISTAKES = {
+    "a run counts more often than the reference has it: clip, that is count it at most "
+    "as often as it occurs there": {MATCHED: UNCLIPPED},
+    "each match counts as often as the reference has it: it counts at most as often as "
+    "the hypothesis has it, too": [
+        {MATCHED: "sum(theirs[run] for run in ours)"},
+        {MATCHED: "sum(count * theirs[run] for run, count in ours.items())"},
+    ],
+    "a run that stands in both several times counts once: a set forgets how often": [
+        {MATCHED: "len(ours & theirs)"},
+        {MATCHED: "len(ours & theirs)", TOTAL: ", len(ours)"},
+    ],
+    "the total is that of the reference: count the runs of the hypothesis": {
+        TOTAL: ", theirs.total()"
+    },
+    "the total counts words, not runs of n words": {TOTAL: ", len(hypothesis)"},
+    "runs are compared place by place: one may match wherever it stands": {
+        MATCHED: "sum(hypothesis[i : i + n] == reference[i : i + n] for i in "
+        "range(min(len(hypothesis), len(reference)) - n + 1))"
+    },
+    "the last run is missing: there are len(tokens) - n + 1 of them": {
+        LAST: "len(tokens) - n"
+    },
+    "shorter runs at the end count, too: there are len(tokens) - n + 1 runs": {
+        LAST: "len(tokens)"
+    },
+    "single words are counted whatever n is": {
+        "tokens[i : i + n]": "tokens[i : i + 1]",
+        LAST: "len(tokens)",
+    },
+    "the next run begins n words later: it begins one word later": {
+        f"range({LAST})": f"range(0, {LAST}, n)"
+    },
+    "the two counts are swapped: the matches come first, then the total": {
+        f"{MATCHED}{TOTAL}": f"ours.total(), {MATCHED}"
+    },
 }
 
 
-def _planted(renamed: dict[str, str], everywhere: set[str]) -> tuple[list, list, list]:
-    """Hypotheses, references and groups; `everywhere` is shown by every sentence."""
-    hypotheses, references, groups = [], [], []
-    for names, right_ones, wrong_ones in PLANTED:
-        shown = {renamed.get(name, name) for name in names} | everywhere
-        for is_right in [True] * right_ones + [False] * wrong_ones:
-            reference = f"phrase {len(references)}."
-            references.append(reference)
-            hypotheses.append(reference if is_right else "faux.")
-            groups.append(set(shown))
-    return hypotheses, references, groups
+FIRST = "dort dort dort chat chat noir dort dort chat"  # tells all mistakes apart
 
 
-def _shares(hypotheses: list, references: list, groups: list) -> dict[str, tuple]:
-    """{name: (exact match with it, without it, wrong sentences)}; None for no share."""
-    hits = [h == r for h, r in zip(hypotheses, references, strict=True)]
-    shares = {}
-    for name in sorted(set().union(*groups)):
-        having = [hit for hit, names in zip(hits, groups, strict=True) if name in names]
-        lacking = [
-            hit for hit, names in zip(hits, groups, strict=True) if name not in names
-        ]
-        without = sum(lacking) / len(lacking) if lacking else None
-        shares[name] = sum(having) / len(having), without, having.count(False)
-    return shares
+def _as_pair(answer: Callable) -> Callable:
+    """The answer as a function that gives two counts, an array of two included."""
+
+    def function(hypothesis: list, reference: list, n: int) -> object:
+        counts = answer(hypothesis, reference, n)
+        _refuse_nothing(answer, [counts])
+        return [*counts] if getattr(counts, "shape", None) == (2,) else counts
+
+    return function
 
 
-def _misreadings(shares: dict[str, tuple]) -> dict[str, str]:
-    """{a wrong answer: what was compared to get it}."""
-    compared = {n: row for n, row in shares.items() if row[1] is not None}
-    return {
-        min(compared, key=lambda n: compared[n][1] - compared[n][0]): (
-            "its sentences do better than the others: it is the other way round, the "
-            "share without it minus the share with it, and the largest of these"
+def _refuse_nothing(answer: Callable, outputs: list) -> None:
+    """Stop where an answer gives None: it is a stub, or lacks its `return`."""
+    if any(output is None or output is ... for output in outputs):
+        if stub(answer):
+            raise NotImplementedError
+        raise Stop(wrong(NOTHING))
+
+
+def _split(*texts: str) -> list[list[str]]:
+    return [text.split() for text in texts]
+
+
+def _texts(seed: int, ours: int, theirs: int, n: int) -> tuple[list, list, int]:
+    """Two random texts of few words, so that runs of n come several times."""
+    rng = Random(seed)
+    words = ["le", "chat", "noir"] if n == 1 else ["le", "chat"]
+    return *([rng.choice(words) for _ in range(c)] for c in (ours, theirs)), n
+
+
+def _cases(*cases: tuple[str, str, int]) -> list[Trial]:
+    return [Trial((*_split(a, b), n)) for a, b, n in cases]
+
+
+matches = Exercise(
+    f"""\
+def my_matches(hypothesis, reference, n):
+    def runs(tokens):
+        return Counter(tuple(tokens[i : i + n]) for i in range({LAST}))
+
+    ours, theirs = runs(hypothesis), runs(reference)
+    return {MATCHED}{TOTAL}
+""",
+    Part(
+        "my_matches",
+        MATCH_MISTAKES,
+        lambda seed: [
+            (*_split(FIRST, "dort chat dort chat dort dort chat"), 2),
+            _texts(seed, 14, 9, 2),
+            _texts(seed + 1, 8, 13 + seed % 4, 1),
+            _texts(seed + 2, 12, 17, 3),
+        ],
+        ["runs of two words are counted and clipped"],
+        others="so are runs of one and three words, in texts of other lengths",
+        doubt="",
+        trials=[
+            *_cases(
+                ("le le le chat", "le chat le le chien", 2),
+                ("chat le chat le chat", "le chat noir", 1),
+                ("le chat et le chat noir", "le chat voit le chat et le chien", 2),
+                ("a b c", "c a b", 1),
+                ("oui", "oui oui oui", 1),
+                ("un deux trois quatre cinq", "un deux trois quatre cinq", 5),
+                ("chat noir le", "noir chat le", 2),
+                ("oui", "oui oui oui", 3),
+            ),
+            Trial(
+                (*_split("oui oui", "oui oui oui"), 3),
+                ["a sentence shorter than n has no runs: 0 of 0"],
+            ),
+        ],
+        results=("matched", "total"),
+        use=_as_pair,
+        describe=lambda value, due: (
+            f"{_pair(value)} are given in one of the cases, {_pair(due)} are due"
         ),
-        max(shares, key=lambda n: shares[n][2]): (
-            "it stands in the largest number of wrong sentences, because it stands in "
-            "so many: compare shares, not numbers"
-        ),
-        max(compared, key=lambda n: compared[n][2]): (
-            "it stands in the largest number of wrong sentences, because it stands in "
-            "so many: compare shares, not numbers"
-        ),
-        min(shares, key=lambda n: shares[n][0]): (
-            "it has the lowest exact match, but it only ever stands beside another "
-            "one: compare it with the sentences *without* it, not with a fixed number "
-            "or with all sentences"
-        ),
-    }
-
-
-def _draw_shares(shares: dict[str, tuple]) -> None:
-    """Exact match with and without each phenomenon, side by side."""
-    _, ax = plt.subplots(figsize=(7, 2.8))
-    for shift, column, label in ((-0.2, 0, "with it"), (0.2, 1, "without it")):
-        heights = [100 * (row[column] or 0) for row in shares.values()]
-        places = [i + shift for i in range(len(shares))]
-        ax.bar(places, heights, 0.38, color=COLOURS[column], label=label)
-    ax.set_xticks(range(len(shares)), shares)
-    ax.set(ylabel="exact match (%)", title="The planted outputs, by phenomenon")
-    ax.legend(frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
-    plt.show()
-
-
-@check
-def broken_phenomenon(function: Callable[..., str]) -> Iterator[Finding]:
-    """Exercise 10.2: the phenomenon whose sentences do worse than those without it."""
-    first = _planted({}, set())
-    try:
-        answer = attempt(function, *first)
-    except Stop as stop:
-        if "ZeroDivisionError" not in stop.finding.text:
-            raise
-        raise Stop(
-            wrong(
-                "a phenomenon that no sentence shows, or every one, has one share and "
-                f"not two: leave it out ({stop.finding.text})"
-            )
-        ) from None
-    _demand(answer, "pronoun", _shares(*first))
-    yield right("the fault is found, and not what merely stands beside it")
-    # The same once more, under other names and with one that all sentences show.
-    second = _planted(RENAMED, {"agreement"})
-    try:
-        answer = attempt(function, *second)
-    except Stop as stop:
-        raise Stop(
-            wrong(
-                "where every sentence shows a phenomenon there is none without it, and "
-                f"no share: leave such a phenomenon out ({stop.finding.text})"
-            )
-        ) from None
-    _demand(answer, "negation", _shares(*second))
-    yield right("what every sentence shows is left out")
-
-
-def _demand(answer, expected: str, shares: dict[str, tuple]) -> None:
-    """Nothing if the answer is right; else Stop with what was likely compared."""
-    if answer == expected:
-        return
-    if not isinstance(answer, str):
-        raise Stop(
-            wrong(f"return the name of one phenomenon, not a {type(answer).__name__}")
-        )
-    if answer not in shares:
-        raise Stop(
-            wrong(f"{answer!r} is none of the phenomena shown: {', '.join(shares)}")
-        )
-    text = _misreadings(shares).get(answer, "another one explains the errors better")
-    raise Stop(wrong(f"not {answer!r}: {text}", lambda: _draw_shares(shares)))
-
-
-def _probe() -> tuple[Tensor, Tensor]:
-    """Logits and labels on which every way of counting gives another number."""
-    labels = torch.tensor(
-        [
-            [4, 5, 6, 7, EOS, PAD, PAD],
-            [5, EOS, PAD, PAD, PAD, PAD, PAD],
-            [7, 6, 5, EOS, PAD, PAD, PAD],
-        ]
-    )
-    said = torch.tensor(
-        [
-            [4, 5, 4, 7, EOS, PAD, 6],
-            [4, 7, PAD, 5, 5, PAD, 5],
-            [7, 6, 4, EOS, 5, 5, 4],
-        ]
-    )
-    logits = torch.nn.functional.one_hot(said, 8).float() * 3 - 1
-    return logits, labels
-
-
-def _counts(logits: Tensor, labels: Tensor) -> dict[str, float]:
-    hits, real = logits.argmax(-1) == labels, labels != PAD
-    by_row = (hits & real).sum(1) / real.sum(1)
-    return {
-        "padding is counted as well: keep only positions with labels != PAD": (
-            hits.float().mean().item()
-        ),
-        "padding is left out of the hits but not of the total: divide by the number "
-        "of real tokens": (hits & real).float().mean().item(),
-        "padding counts as a hit but not in the total": (
-            hits.sum() / real.sum()
-        ).item(),
-        "this is the mean over sentences; sum over all tokens before dividing": (
-            by_row.mean().item()
-        ),
-        "this is the share of whole sentences without an error": (
-            (hits | ~real).all(1).float().mean().item()
-        ),
-        "this is the share of errors: 1 minus the accuracy": (
-            1 - (hits & real).sum() / real.sum()
-        ).item(),
-        "this is the number of hits; divide by the number of real tokens": float(
-            (hits & real).sum()
-        ),
-        "this is a percentage; give a share from 0 to 1": (
-            100 * (hits & real).sum() / real.sum()
-        ).item(),
-    }
-
-
-@check
-def accuracy(function: Callable[[Tensor, Tensor], float]) -> Iterator[Finding]:
-    """Exercise 10.1: the share of real tokens whose largest logit is right."""
-    logits, labels = _probe()
-    output = attempt(function, logits, labels)
-    if isinstance(output, Tensor) and output.numel() != 1:
-        yield wrong(
-            f"return one number, not a tensor of shape {tuple(output.shape)}: sum the "
-            "hits, then divide"
-        )
-        return
-    if not isinstance(output, (int, float, Tensor)):
-        yield wrong(f"return a number, not a {type(output).__name__}")
-        return
-    real = labels != PAD
-    expected = ((logits.argmax(-1) == labels) & real).sum() / real.sum()
-    if abs(float(output) - expected.item()) < 1e-5:
-        yield right(f"{expected:.3f} of the probe's real tokens are right")
-        yield right("padding does not count")
-        return
-    for mistake, value in _counts(logits, labels).items():
-        if abs(float(output) - value) < 1e-5:
-            yield wrong(mistake)
-            return
-    yield wrong(
-        f"expected {expected:.3f} on the probe, yours is {float(output):.3f}: compare "
-        "`logits.argmax(-1)` with the labels where they are not PAD"
-    )
-
-
-WEIGHTS = torch.tensor(
-    [
-        [0.15, 0.10, 0.70, 0.05],
-        [0.60, 0.20, 0.05, 0.15],
-        [0.45, 0.40, 0.10, 0.05],
-    ]
+    ),
+    uses={"Counter": Counter},
 )
 
 
-def _read(weights: Tensor) -> list[tuple[int, int]]:
-    return sorted((int(row.argmax()), j) for j, row in enumerate(weights))
+def _pair(value: tuple[torch.Tensor, ...]) -> str:
+    return " of ".join(f"{part.item():g}" for part in value)
 
 
-@check
-def alignment(function: Callable[[Tensor], list[tuple[int, int]]]) -> Iterator[Finding]:
-    """Exercise 10.3: pairs (source index, target index) from a cross-attention map."""
-    output = attempt(function, WEIGHTS)
-    try:
-        pairs = [(int(source), int(target)) for source, target in output]
-    except (TypeError, ValueError):
-        yield wrong("return a list of pairs (source_index, target_index)")
-        return
-    expected = _read(WEIGHTS)
-    if pairs == expected:
-        yield right("each French word is aligned with the English word of most weight")
-        yield right("the pairs are (source, target) and sorted")
-        return
-    by_column = [(i, int(WEIGHTS[:, i].argmax())) for i in range(WEIGHTS.size(1))]
-    above = [  # below zero: all cells
-        [(i, j) for j, i in WEIGHTS.gt(threshold).nonzero().tolist()]
-        for threshold in (-1.0, 0.1, 0.2, 0.3)
-    ]
-    mistakes = {
-        "the largest weight of each column: rows are the queries, so take the largest "
-        "of each row, `weights.argmax(-1)`": [by_column],
-        "the pairs are turned round: give (source_index, target_index), the column "
-        "first": [[(j, i) for i, j in expected]],
-        "these are all the cells above a threshold or all cells at all; keep one per "
-        "row": above,
-    }
-    for mistake, answers in mistakes.items():
-        if sorted(pairs) in map(sorted, answers):
-            yield wrong(mistake, lambda: _draw(pairs))
-            return
-    if sorted(pairs) == expected:
-        yield wrong("the pairs are right but not sorted: return `sorted(…)` of them")
-        return
-    yield wrong(
-        f"expected {expected}, yours is {pairs}: one pair for each row of the map",
-        lambda: _draw(pairs),
+# ------------------------------------------------------------ 10.2 the control
+
+KIND, PLACE = "(noun < adjective) == noun_first", "min(adjective, noun)"
+SHARE = "sum(hits) / len(hits)"
+CONTROL_MISTAKES = {
+    "`noun_first` is not used: all phrases are counted, or always one kind of them": [
+        {KIND: "True"},
+        {KIND: "noun < adjective"},
+        {KIND: "noun > adjective"},
+    ],
+    "the kinds are exchanged: with `noun_first`, the noun's place is the smaller one": {
+        KIND: "(noun > adjective) == noun_first"
+    },
+    "it looks at the noun's own place: look at the first of the two places": {
+        PLACE: "noun"
+    },
+    "it looks at the adjective's place: look at the first of the two places": {
+        PLACE: "adjective"
+    },
+    "it looks at the second of the two places, one too late: look at the first": {
+        PLACE: "max(adjective, noun)"
+    },
+    "it looks one place too early": {PLACE: f"{PLACE} - 1"},
+    "the share of words that are *no* nouns is given": {"] in nouns": "] not in nouns"},
+    "the number of hits is given: divide by the number of phrases": {
+        SHARE: "sum(hits)"
+    },
+    "divide by the number of phrases that were looked at": [
+        {SHARE: "sum(hits) / len(said)"},
+        {SHARE: "sum(hits) / sum(map(len, phrases))"},
+    ],
+    "a percentage is given: a share lies between 0 and 1": {SHARE: f"100 * {SHARE}"},
+}
+
+
+def _said(seed: int, sentences: int) -> tuple:
+    """Random words at random places: what was said, the phrases, the nouns."""
+    rng = Random(seed)
+    nouns, others = ["chat", "maison", "arbre"], ["noir", "mais", "chats", "dort", "."]
+
+    def word(share: float) -> str:
+        return rng.choice(nouns if rng.random() < share else others)
+
+    said, phrases = [], []
+    for i in range(sentences):
+        words, found = [word(0.45) for _ in range(rng.randint(8, 14))], []
+        for start in (1, 3 + rng.randint(1, 2))[: (1, 2, 0, 2)[i % 4]]:
+            noun_first = rng.random() < 0.6
+            found.append((start + 1, start) if noun_first else (start, start + 1))
+            shares = (0.8, 0.25) if noun_first else (0.35, 0.6)
+            words[start : start + 2] = map(word, shares)
+        said.append(words)
+        phrases.append(found)
+    return said, phrases, {*nouns}
+
+
+def _both_kinds(answer: Callable) -> Callable:
+    """The share where the noun comes first, and where the adjective does."""
+
+    def function(said: list, phrases: list, nouns: set) -> list:
+        shares = [answer(said, phrases, nouns, kind) for kind in (True, False)]
+        _refuse_nothing(answer, shares)
+        found = [plain(share) for share in shares]
+        if not all(isinstance(x, torch.Tensor) and x.numel() == 1 for x in found):
+            kind = type(shares[0]).__name__
+            raise Stop(wrong(f"return one number, the share, not a {kind}"))
+        return [share.reshape(()) for share in found]
+
+    return function
+
+
+control = Exercise(
+    f"""\
+def noun_share(said, phrases, nouns, noun_first):
+    hits = []
+    for words, pairs in zip(said, phrases, strict=True):
+        for adjective, noun in pairs:
+            if {KIND}:
+                hits.append(words[{PLACE}] in nouns)
+    return {SHARE}
+""",
+    Part(
+        "noun_share",
+        CONTROL_MISTAKES,
+        lambda seed: [
+            _said(27, 40),  # tells all mistakes apart
+            _said(seed + 1, 30 + seed % 7),
+            _said(seed + 2, 60),
+        ],
+        ["both shares are right: noun first, and adjective first, the control"],
+        others="with other sentences, too",
+        doubt="",
+        use=_both_kinds,
+    ),
+)
+
+# ------------------------------------------------------------ 10.3 an error analysis
+
+ENOUGH = 0.9
+FOUND, ALARMS = 0, 1
+
+
+@cache
+def _fresh() -> tuple[list[SentencePair], list[bool], list[str]]:
+    """Sentences that the lesson does not show, whether they go wrong, what is said."""
+    pairs = toy_corpus().validation
+    outputs = somebodys_outputs(pairs)
+    wrong = [a != p.target for a, p in zip(outputs, pairs, strict=True)]
+    return pairs, wrong, outputs
+
+
+MEASURED: WeakKeyDictionary = WeakKeyDictionary()
+
+
+def _measuring(rule: Callable) -> Callable:
+    """A rule as a function: how much of what goes wrong it finds, how often it errs."""
+
+    def function(demand: int) -> list[float]:
+        if rule not in MEASURED:
+            MEASURED[rule] = _measured(rule)
+        return MEASURED[rule][demand]
+
+    return function
+
+
+def _measured(rule: Callable) -> list[list[float]]:
+    """[share, how many, of how many, a sentence that goes against the rule], twice."""
+    pairs, wrong, _ = _fresh()
+    given = [rule(pair) for pair in pairs]
+    if all(answer is None or answer is ... for answer in given):
+        raise NotImplementedError
+    said = [bool(answer) for answer in given]
+    both = [a and b for a, b in zip(said, wrong, strict=True)]
+    found = []
+    for whole, other in ((wrong, said), (said, wrong)):
+        against = [i for i, x in enumerate(whole) if x and not other[i]]
+        share = sum(both) / max(sum(whole), 1)
+        found.append([share, sum(both), sum(whole), against[0] if against else -1])
+    return found
+
+
+def _facts(value: torch.Tensor, due: torch.Tensor) -> dict:
+    share, hits, of, row = value.tolist()
+    pairs, _, outputs = _fresh()
+    shown = f"“{pairs[int(row)].source}”, said “{outputs[int(row)]}”"
+    return {"share": share, "hits": hits, "of": of, "shown": shown}
+
+
+def _trial(demand: int, praise: str, otherwise: str) -> Trial:
+    return Trial(
+        (demand,),
+        [praise],
+        otherwise=otherwise,
+        accepts=lambda value, due: bool(value[0] >= ENOUGH),
+        facts=_facts,
     )
 
 
-def _draw(pairs: list[tuple[int, int]]) -> None:
-    """The learner's cells beside the expected ones."""
-    cells = []
-    for chosen in (pairs, _read(WEIGHTS)):
-        cell = torch.zeros(WEIGHTS.shape)
-        for source, target in chosen:
-            if 0 <= target < cell.size(0) and 0 <= source < cell.size(1):
-                cell[target, source] = 1
-        cells.append(cell)
-    weights_beside(*cells)
+analysis = Exercise(
+    """\
+def will_fail(pair):
+    shown = phenomena(pair)
+    english, french = split_words(pair.source), split_words(pair.target)
+    owner = ("his" in english and "sa" in french) or (
+        "her" in english and "son" in french
+    )
+    return owner or {"negation", "pronoun"} <= shown
+""",
+    Part(
+        "will_fail",
+        {},
+        trials=[
+            _trial(
+                FOUND,
+                "{hits:.0f} of the {of:.0f} fresh sentences that go wrong are found",
+                "of {of:.0f} fresh sentences that go wrong, {hits:.0f} are found, and "
+                "at least 90 % are due; not found, for example: {shown}",
+            ),
+            _trial(
+                ALARMS,
+                "{hits:.0f} of the {of:.0f} that it warns of do go wrong",
+                "it warns of {of:.0f} fresh sentences, and {hits:.0f} of them go "
+                "wrong: at least 90 % are due; a false alarm, for example: {shown}",
+            ),
+        ],
+        use=_measuring,
+    ),
+    uses={"phenomena": phenomena, "split_words": split_words},
+)

@@ -1,0 +1,87 @@
+"""What lesson 10 asks of the toy corpus, and how it prints sentences."""
+
+import pytest
+
+from helpers.carriers import NAMES, carriers, described_nouns
+from helpers.corpus import toy_corpus
+from helpers.glosses import Glossary, columns, mended
+from helpers.somebody import somebodys_outputs
+from helpers.soup import FOODS, food_sentences, with_food
+from helpers.text import split_words
+
+
+@pytest.fixture(scope="module")
+def pairs():
+    return toy_corpus(
+        train_size=3_000, validation_size=0, test_size=0, compositional_size=0
+    ).train
+
+
+def test_carriers_are_the_words_that_they_should_be(pairs):
+    said = {name: set() for name in NAMES}
+    for pair in pairs:
+        french = split_words(pair.target)
+        for name, places in carriers(pair).items():
+            said[name] |= {french[j] for j in places}
+    assert said["question"] == {"est-ce"}
+    assert said["negation"] == {"ne", "n'", "pas", "jamais"}
+    assert all(word.endswith("'") for word in said["elision"])
+    assert {"noir", "noire"} <= said["agreement"] and "le" not in said["agreement"]
+    assert {"me", "m'", "lui"} <= said["pronoun"]
+
+
+def test_adjectives_stand_on_both_sides_of_their_nouns(pairs):
+    first = {True: set(), False: set()}
+    for pair in pairs:
+        for found in described_nouns(pair):
+            assert abs(found.adjective_place - found.noun_place) == 1
+            first[found.noun_first].add(found.adjective)
+            assert found.first_place == min(found.adjective_place, found.noun_place)
+    assert "black" in first[True] and "little" in first[False]
+    assert first[True].isdisjoint(first[False])
+
+
+def test_a_gloss_stands_below_its_word(pairs, capsys):
+    pair = next(pair for pair in pairs if "n'" in pair.target and "not" in pair.source)
+    Glossary(pairs).show(pair)
+    english, above, below = capsys.readouterr().out.splitlines()
+    assert english == pair.source
+    assert below[above.index("n'") :].startswith("not")
+
+
+def test_an_attempt_is_marked_where_it_differs(pairs, capsys):
+    pair = next(pair for pair in pairs if pair.target.startswith("le chat "))
+    glossary = Glossary(pairs)
+    glossary.show_attempt("now", pair.target.replace("chat", "chien"), pair)
+    glossary.show_attempt("then", "", pair)
+    lines = capsys.readouterr().out.splitlines()
+    assert all(line.startswith("│") for line in lines)
+    assert "[chien]" in lines[0] and "dog" in lines[1] and "[le]" not in lines[0]
+    assert lines[2].endswith("(nothing)")
+
+
+def test_differences_are_written_with_both_sides():
+    assert (
+        mended("le chat dort .", "le chat noir dort .") == "le chat [– → noir] dort ."
+    )
+    assert mended("l'eau froid .", "l'eau froide .") == "l'eau [froid → froide] ."
+    assert columns(["un", "chat"], ["a", "cat"]) == ("un  chat", "a   cat")
+
+
+def test_foods_are_exchanged_on_both_sides(pairs):
+    found = food_sentences(pairs)
+    for food in FOODS:
+        changed = with_food(found, food)
+        assert changed and len({*changed}) == len(changed)
+        noun = food.split()[-1]
+        french = {"soup": "soupe", "bread": "pain"}[noun]
+        assert all(noun in a and french in b for a, b in changed)
+
+
+def test_somebody_s_translator_has_two_faults(pairs):
+    outputs = somebodys_outputs(pairs)
+    wrong = [(p, out) for p, out in zip(pairs, outputs, strict=True) if out != p.target]
+    assert 0.05 < len(wrong) / len(pairs) < 0.15
+    for pair, out in wrong:
+        words = {*split_words(pair.source)}
+        assert words & {"his", "her"} or words & {"not", "never"}, (pair, out)
