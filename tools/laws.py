@@ -25,7 +25,20 @@ LIMITS = {
     "whole": {"cells": 100, "words": 3_600, "lines": 550},
 }
 # The lessons held to all of the contract: those of the second edition.
-SECOND_EDITION = ("00", "01", "02", "03", "04", "05", "06", "07", "08", "09", "10", "11")
+SECOND_EDITION = (
+    "00",
+    "01",
+    "02",
+    "03",
+    "04",
+    "05",
+    "06",
+    "07",
+    "08",
+    "09",
+    "10",
+    "11",
+)
 OPENING = ("**What you'll do.**", "**What you'll learn.**", "**What you'll need.**")
 CLOSING = ("What you learned", "From here on", "On your own", "Further reading")
 EXERCISE = re.compile(

@@ -109,7 +109,6 @@ NOT_SHOWN = {
     "somebody": "the answer to exercise 10.3",
     "soup": "changes a word of lesson 10's sentences",
     "parts.short_run": "a training run as in lesson 10, for a study",
-    "caching": "moves from lesson 07 to 11",
     "corpus": "lesson 10 shows its sentences, not its grammar",
     "multi30k": "downloading and unpacking",
     "translator": "the command line",
