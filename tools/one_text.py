@@ -53,6 +53,7 @@ NOT_SHOWN = {
     "wiring.Reverser": "lesson 05 says what it is: an embedding, a stack, a readout",
     "wiring.train_reverser": "a training loop as in lesson 02, for a study",
     "wiring.learnt": "a threshold that lesson 05 states",
+    "transformer.TransformerConfig": "sizes; lesson 08 says which",
     "transformer.check_tokens": "refuses what is not ids; lesson 08 says so",
     "assembly.parameters": "the answer to exercise 08.3, by component",
     "assembly.random_batch": "lesson 08 says what it is: random ids",

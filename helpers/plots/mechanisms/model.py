@@ -132,19 +132,18 @@ def parameter_bar(counts: Mapping[str, int], *, title: str) -> None:
 def memory_bar(gigabytes: Mapping[str, float], *, title: str) -> None:
     """What a training step holds: one bar, a piece for each kind of number."""
     _, ax = plt.subplots(figsize=(6.4, 1.8))
-    left, total = 0.0, sum(gigabytes.values())
+    left, total, narrow = 0.0, sum(gigabytes.values()), []
     for i, (name, size) in enumerate(gigabytes.items()):
         look = {"color": COLOURS[i], "alpha": 0.35, "edgecolor": INK}
         ax.barh(0, size, left=left, **look)
-        text, middle = f"{name}\n{size:.2g}", left + size / 2
         if size > total / 4:
-            ax.text(middle, 0, text, ha="center", va="center", fontsize=11)
+            style = {"ha": "center", "va": "center", "fontsize": 11}
+            ax.text(left + size / 2, 0, f"{name} {size:.2g}", **style)
         else:  # too narrow for its name
-            place, arrow = (total * (0.07 + 0.16 * i), 0.72), {"arrowstyle": "-"}
-            how = {"ha": "center", "va": "bottom", "fontsize": 10}
-            ax.annotate(text, (middle, 0.4), place, arrowprops=arrow, **how)
+            narrow.append(f"{name} {size:.2g}")
         left += size
-    ax.set(xlim=(0, total), ylim=(-0.4, 1.6), yticks=[], xlabel="gigabytes")
+    ax.text(0, 0.6, ", ".join(narrow), ha="left", va="bottom", fontsize=11)
+    ax.set(xlim=(0, total), ylim=(-0.4, 1.1), yticks=[], xlabel="gigabytes")
     ax.spines[["left", "top", "right"]].set_visible(False)
     ax.set_title(title)
     plt.show()
@@ -165,7 +164,7 @@ def draw_logits(logits: Tensor, read: int, *, title: str) -> None:
 def draw_same_row() -> None:
     """How the row of the token read comes back to itself in the projection."""
     title = "In a tied model, the row that is read meets itself at the end"
-    ax = drawing.canvas(6.4, 2.3, title=title)
+    ax = drawing.canvas(6.4, 2.55, title=title)
     y, low = 1.4, 0.55
     (read,) = drawing.tokens(ax, ["chat"], (0.5, y), width=0.7)
     row = drawing.operation(ax, (1.75, y), "row of chat", role="weights", width=1.1)
