@@ -64,6 +64,24 @@ def random_batch(vocab_size: int, seed: int = 0) -> Batch:
     return Batch(ids[:, :16], ids[:, 16:])
 
 
+@torch.no_grad()
+def own_logit(model: nn.Module, batch: Batch) -> float:
+    """The mean logit of the token that the decoder has just read."""
+    read = batch.decoder_input
+    return model(batch.source, read).gather(2, read[..., None]).mean().item()
+
+
+def expected_first_loss(config: TransformerConfig, own: float) -> float:
+    """ln(V · e^(σ²/2) + e^own), a sound model's loss on random labels at the start.
+
+    `own`: the mean logit of the token read; at most √d_model of it is counted.
+    """
+    d_model, vocab = config.d_model, config.target_vocab
+    variance = 1 if config.share_embeddings else d_model * 0.02**2
+    own = min(own, math.sqrt(d_model))
+    return math.log(vocab * math.exp(variance / 2) + math.exp(own))
+
+
 def unreached(model: nn.Module, batch: Batch) -> list[str]:
     """The parameters that get no gradient, biases of keys left out."""
     model.zero_grad()
@@ -164,12 +182,13 @@ def five_checks(
     """
     model = kind(config)
     count = sum(parameter.numel() for parameter in model.parameters())
-    start = math.log(config.target_vocab) + (0.5 if config.share_embeddings else 0)
-    first = mean_loss(model, random_batch(config.target_vocab)).item()
+    random = random_batch(config.target_vocab)
+    first = mean_loss(model, random).item()
+    due = expected_first_loss(config, own_logit(model, random))
     return {
         "count": count == sum(parameters(config).values()),
         "masks": max(moved(model, batch)) < 1e-4,
-        "first loss": abs(first - start) < 0.25,
+        "first loss": abs(first - due) < 0.25,
         "gradients": not unreached(model, batch),
         "by heart": learn_by_heart(model, batch)[-1] < floor / 2,
     }

@@ -74,6 +74,8 @@ NOT_SHOWN = {
     "stories.guessing_level": "averages ideal_guess, which lesson 06 shows",
     "french": "prepares the data of lesson 07's writer",
     "french_measures": "changes digits, and counts right words",
+    "transformer.TransformerConfig": "sizes; lesson 08 says which",
+    "transformer.check_tokens": "refuses what is not ids; lesson 08 says so",
     "assembly.parameters": "the answer to exercise 08.3, by component",
     "assembly.random_batch": "lesson 08 says what it is: random ids",
     "assembly.learn_by_heart": "a training loop as in lesson 02",

@@ -2,8 +2,9 @@
 
 import copy
 from collections.abc import Callable
-from functools import cache
+from functools import cache, wraps
 from typing import Any
+from unittest import mock
 
 import torch
 from torch import Tensor, nn
@@ -50,6 +51,7 @@ def _parts(seed: int, d_model: int, vocab: int) -> nn.ModuleDict:
         for side in ("source", "target"):
             weight = parts[f"{side}_embedding"].weight
             nn.init.normal_(weight, std=d_model**-0.5)
+        parts.given = [p.detach().clone() for p in parts.parameters()]
     return parts
 
 
@@ -150,6 +152,10 @@ def my_forward(parts, source, target):
     Part(
         "my_forward",
         {
+            "no mask is handed over: padding and later tokens have to be hidden": {
+                "encoder(x, source_mask)": "encoder(x)",
+                "decoder_mask(target), source_mask)": "None, None)",
+            },
             "the cross-attention has no mask: " + LOOK_ACROSS: {
                 CROSS: "None)\n    return"
             },
@@ -193,6 +199,9 @@ def my_forward(parts, source, target):
             "the embeddings are multiplied by d_model: take its square root": {
                 SCALE: SCALE[10:-1]
             },
+            "the factor is √64, for the d_model of this notebook's model: the parts "
+            "here have another, `parts.source_embedding.embedding_dim`": {SCALE: "8.0"},
+            "the embeddings are not multiplied by √d_model": {SCALE: "1"},
             "the embeddings are divided by √d_model: multiply": {SCALE: f"1 / {SCALE}"},
             "the positions are multiplied by √d_model, too: only the embeddings are": [
                 {f"parts.positions({SOURCE})": f"scale * parts.positions({SOURCE[8:]})"}
@@ -266,6 +275,7 @@ def _in_three_places(output, parts: nn.ModuleDict) -> tuple[int, ...]:
         kind = type(output).__name__
         raise Stop(wrong(f"return the parts, all of them, not a {kind}"))
     weights = _weights(output)
+    _unchanged(output, parts, weights)
     try:
         logits = forward(output, *_ids(0, (7, 5), vocab=23))
         (reached,) = torch.autograd.grad(logits.logsumexp(-1).sum(), weights[:1])
@@ -281,6 +291,23 @@ def _in_three_places(output, parts: nn.ModuleDict) -> tuple[int, ...]:
         int(reached.any(dim=1).sum()),
         again,
     )
+
+
+def _unchanged(output: nn.Module, parts: nn.ModuleDict, weights: list) -> None:
+    """Stop unless the matrices' numbers are given ones, and all else is as it was."""
+    names = [name for name, _ in _parts(0, 16, 30).named_parameters()]
+    given = dict(zip(names, parts.given, strict=True))
+    matrices = [given.pop(f"{place}.weight") for place in PLACES]
+    for place, weight in zip(PLACES, weights, strict=True):
+        if not any(torch.equal(weight, matrix) for matrix in matrices):
+            text = f"parts.{place} holds numbers that none of the three matrices had"
+            raise Stop(wrong(f"{text}: {ASSIGN}"))
+    now = dict(output.named_parameters())
+    for name, before in given.items():
+        if name in now and not torch.equal(now[name], before):
+            raise Stop(wrong(f"{name} has changed: only the three matrices are tied"))
+        if name in now and not now[name].requires_grad:
+            raise Stop(wrong(f"{name} does not learn any more: leave it as it was"))
 
 
 def _weights(parts: nn.Module) -> list[nn.Parameter]:
@@ -364,6 +391,32 @@ def _config(vocabs: tuple[int, int], sizes: tuple[int, ...], **more):
     return (TransformerConfig(*vocabs, **sizes, **more),)
 
 
+NO_BUILDING = (
+    "your function builds a module: count from the sizes in `config`, with formulas "
+    "for the parts of lessons 04 and 05"
+)
+
+
+def _from_sizes(answer: Callable) -> Callable:
+    """The answer; Stop where it builds a module, or counts with the course's own."""
+
+    def function(config: TransformerConfig) -> Any:
+        def refuse(*_, **__):
+            raise Stop(wrong(NO_BUILDING))
+
+        with mock.patch.object(nn.Module, "__init__", refuse):
+            return answer(config)
+
+    return wraps(answer)(function)
+
+
+def _number(output, config: TransformerConfig):
+    """The output; Stop for text."""
+    if isinstance(output, str):
+        raise Stop(wrong("return an integer, not a str"))
+    return output
+
+
 def _off(value: Tensor, due: Tensor) -> str:
     """By how much a count is wrong."""
     off = value.item() - due.item()
@@ -430,8 +483,16 @@ def count_parameters(config):
                 "norm = 2": "norm = 1"
             },
             "each sublayer has one norm: an encoder layer two, a decoder layer three": [
-                {"5 * norm": f"{number} * norm"} for number in (2, 3, 4, 6)
+                {"5 * norm": f"{number} * norm"} for number in (2, 4, 6)
             ],
+            "4 · d_model numbers are missing in each layer: gains and biases of two "
+            "norms, or the four biases of one attention": {"5 * norm": "3 * norm"},
+            "these are the matrices alone: biases and norms are missing": {
+                ATTENTION: "4 * d * d",
+                FEED_FORWARD: "2 * d * d_ff",
+                "5 * norm": "0",
+                "2 * norm if config.norm_first else 0": "0",
+            },
             "the token vectors are missing: d_model for each token": {
                 "rows * d +": "0 +"
             },
@@ -488,6 +549,8 @@ def count_parameters(config):
             Trial((TransformerConfig.base(),), ["base: right"], "base: "),
             Trial((TransformerConfig.big(),), ["big: right"], "big: "),
         ],
+        use=_from_sizes,
+        measure=_number,
         describe=_off,
     ),
 )

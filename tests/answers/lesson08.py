@@ -8,6 +8,7 @@ from torch import nn
 from torch.func import functional_call
 from torch.nn import functional as F
 
+from helpers.assembly import parameters
 from helpers.masks import causal_mask, decoder_mask, padding_mask
 from helpers.transformer import Transformer, TransformerConfig
 
@@ -64,6 +65,14 @@ def for_sixteen_features(parts, source, target):
     x = parts.positions(4 * parts.source_embedding(source))
     memory = parts.encoder(x, padding_mask(source))
     y = parts.positions(4 * parts.target_embedding(target))
+    states = parts.decoder(y, memory, decoder_mask(target), padding_mask(source))
+    return parts.projection(states)
+
+
+def for_the_notebook(parts, source, target):
+    x = parts.positions(math.sqrt(64) * parts.source_embedding(source))
+    memory = parts.encoder(x, padding_mask(source))
+    y = parts.positions(8 * parts.target_embedding(target))
     states = parts.decoder(y, memory, decoder_mask(target), padding_mask(source))
     return parts.projection(states)
 
@@ -136,6 +145,25 @@ def tie_frozen(parts):
     return tie_modules(parts)
 
 
+def tie_to_zeros(parts):
+    parts.source_embedding.weight = nn.Parameter(
+        torch.zeros_like(parts.projection.weight)
+    )
+    return tie_modules(parts)
+
+
+def tie_and_empty_the_encoder(parts):
+    with torch.no_grad():
+        for parameter in parts.encoder.parameters():
+            parameter.zero_()
+    return tie_modules(parts)
+
+
+def tie_and_freeze_the_encoder(parts):
+    parts.encoder.requires_grad_(False)
+    return tie_modules(parts)
+
+
 def tie_for_one_step(parts):
     parts.target_embedding.weight = parts.source_embedding.weight
     parts.projection.weight.data = parts.source_embedding.weight.data
@@ -163,6 +191,20 @@ def loses_a_part(parts):
 
 
 def by_names(config):
+    return sum(parameters(config).values())
+
+
+def layer_by_layer(config):
+    d, hidden, count = config.d_model, config.d_ff, 0
+    shapes = [(d, d), (d,)] * 12 + [(d, hidden), (hidden,), (hidden, d), (d,)] * 2
+    for _ in range(config.n_layers):
+        count += sum(math.prod(shape) for shape in [*shapes, *[(d,)] * 10])
+    count += 4 * d * config.norm_first
+    tables = [config.source_vocab, config.target_vocab, config.target_vocab]
+    return count + d * sum(tables[:1] if config.share_embeddings else tables)
+
+
+def builds_a_model(config):
     with torch.device("meta"):
         model = Transformer(config)
     return sum(parameter.numel() for parameter in model.parameters())
@@ -202,7 +244,13 @@ RIGHT = {
         with_layers_by_hand,
     ],
     "tied": [tie_modules, tie_by_register, tie_to_projection],
-    "counted": [by_names, as_float, as_numpy, lambda c: torch.tensor(by_names(c))],
+    "counted": [
+        by_names,
+        layer_by_layer,
+        as_float,
+        as_numpy,
+        lambda c: torch.tensor(by_names(c)),
+    ],
     "diagnosis": [{"A": "Sum, not mean"}, {"C": "  healthy "}],
 }
 WRONG = {
@@ -214,10 +262,14 @@ WRONG = {
         (the_first_layers_only, "the result differs"),
         (the_mask_of_the_first_sentence, "the result differs"),
         (unprojected_numpy, "no gradient"),
+        (for_the_notebook, "the factor is √64"),
         (lambda parts, source, target: parts, "a moduledict"),
     ],
     "tied": [
         (tie_frozen, "has no parameter `weight` that learns"),
+        (tie_to_zeros, "numbers that none of the three matrices had"),
+        (tie_and_empty_the_encoder, "has changed"),
+        (tie_and_freeze_the_encoder, "does not learn any more"),
         (tie_for_one_step, "there are 2 parameters in the three places"),
         (tie_the_modules, "give no logits any more"),
         (forgets_to_return, "your function returns nothing"),
@@ -232,7 +284,8 @@ WRONG = {
         (with_a_fourth_attention_and_no_norms, "one attention too many"),
         (with_a_fourth_attention_and_no_norms, "the norms are missing"),
         (lambda config: int(by_names(config)) / 1e6, "too few"),
-        (lambda config: "63 million", "return a tensor, not a str"),
+        (lambda config: "63 million", "return an integer, not a str"),
+        (builds_a_model, "builds a module"),
     ],
     "diagnosis": [
         ({"A": "healthy"}, "divide it by the 384 labels"),

@@ -3,7 +3,6 @@
 import torch
 
 from helpers.plots.mechanisms import model
-from helpers.transformer import Transformer, TransformerConfig
 
 
 def words(ids):
@@ -11,11 +10,10 @@ def words(ids):
 
 
 def shapes(source_length, target_length):
-    config = TransformerConfig(30, 30, d_model=8, n_heads=2, d_ff=8, n_layers=1)
     source = torch.full((2, source_length), 5)
     target = torch.full((2, target_length), 6)
     source[0, -2:] = 0
-    model.draw_shapes(Transformer(config), source, target, words)
+    model.draw_shapes(source, target, words, 30)
 
 
 def bar():
@@ -36,5 +34,10 @@ DRAWINGS = {
     "shapes": lambda: shapes(10, 12),
     "shapes_of_shorter_ones": lambda: shapes(8, 7),
     "bar": bar,
+    "memory": lambda: model.memory_bar(
+        {"weights": 1, "gradients": 1, "Adam's averages": 2, "activations": 50},
+        title="Memory",
+    ),
+    "logits": lambda: model.draw_logits(torch.linspace(-2, 4, 30), 29, title="Logits"),
     "same_row": model.draw_same_row,
 }

@@ -11,22 +11,25 @@ from helpers import PAD
 from helpers.plots import drawing
 from helpers.plots.drawing import HIDDEN, INK, Block
 from helpers.plots.style import COLOURS
-from helpers.transformer import Transformer
+from helpers.transformer import Transformer, TransformerConfig
 
 LEFT, RIGHT = 1.25, 3.75  # the middles of the two columns
 
 
 def draw_shapes(
-    model: Transformer,
     source: Tensor,
     target: Tensor,
     words: Callable[[list[int]], Sequence[str]],
+    vocab_size: int,
 ) -> None:
     """The way from two sentence pairs to their logits, from top to bottom, with shapes.
 
-    source and target (2, length) are ids, `words` gives their tokens. The model runs,
-    and the shapes are those of its tensors. Large enough for a phone.
+    source and target (2, length) are ids, `words` gives their tokens. A model of two
+    layers and 64 features runs, and the shapes are those of its tensors. Large enough
+    for a phone.
     """
+    sizes = {"d_model": 64, "n_heads": 4, "d_ff": 256, "n_layers": 2}
+    model = Transformer(TransformerConfig(vocab_size, vocab_size, **sizes))
     with torch.no_grad():
         embedded = model.positions(model.source_embedding(source))
         memory = model.encode(source)
@@ -126,11 +129,43 @@ def parameter_bar(counts: Mapping[str, int], *, title: str) -> None:
     plt.show()
 
 
+def memory_bar(gigabytes: Mapping[str, float], *, title: str) -> None:
+    """What a training step holds: one bar, a piece for each kind of number."""
+    _, ax = plt.subplots(figsize=(6.4, 1.8))
+    left, total, narrow = 0.0, sum(gigabytes.values()), []
+    for i, (name, size) in enumerate(gigabytes.items()):
+        look = {"color": COLOURS[i], "alpha": 0.35, "edgecolor": INK}
+        ax.barh(0, size, left=left, **look)
+        if size > total / 4:
+            style = {"ha": "center", "va": "center", "fontsize": 11}
+            ax.text(left + size / 2, 0, f"{name} {size:.2g}", **style)
+        else:  # too narrow for its name
+            narrow.append(f"{name} {size:.2g}")
+        left += size
+    ax.text(0, 0.6, ", ".join(narrow), ha="left", va="bottom", fontsize=11)
+    ax.set(xlim=(0, total), ylim=(-0.4, 1.1), yticks=[], xlabel="gigabytes")
+    ax.spines[["left", "top", "right"]].set_visible(False)
+    ax.set_title(title)
+    plt.show()
+
+
+def draw_logits(logits: Tensor, read: int, *, title: str) -> None:
+    """All logits of one place (vocab_size,), the one of the token read marked."""
+    _, ax = plt.subplots(figsize=(6.2, 2.5))
+    ax.hist(logits.tolist(), bins=30, color=COLOURS[0], alpha=0.5)
+    own = logits[read].item()
+    ax.axvline(own, color=COLOURS[3], lw=2)
+    words, look = "the token read ", {"color": COLOURS[3], "fontsize": 11}
+    ax.text(own, 0.85 * ax.get_ylim()[1], words, ha="right", **look)
+    ax.set(xlabel="logit", ylabel="tokens", title=title)
+    plt.show()
+
+
 def draw_same_row() -> None:
     """How the row of the token read comes back to itself in the projection."""
     title = "In a tied model, the row that is read meets itself at the end"
-    ax = drawing.canvas(6.4, 2.7, title=title)
-    y = 1.75
+    ax = drawing.canvas(6.4, 2.55, title=title)
+    y, low = 1.4, 0.55
     (read,) = drawing.tokens(ax, ["chat"], (0.5, y), width=0.7)
     row = drawing.operation(ax, (1.75, y), "row of chat", role="weights", width=1.1)
     stream = drawing.operation(
@@ -139,22 +174,18 @@ def draw_same_row() -> None:
     norm = drawing.operation(ax, (4.55, y), "norm", role="norm", width=0.75)
     drawing.arrow(ax, read.right, row.left)
     drawing.arrow(ax, row.right, stream.left)
-    drawing.write(ax, (1.75, y + 0.32), "times √d_model", size=9)
+    drawing.write(ax, (1.75, y + 0.32), "times √d_model", size=10)
     drawing.arrow(ax, stream.right, norm.left)
-    for x, name in ((2.75, "+ positions"), (3.95, "+ sublayers")):
-        drawing.write(ax, (x, 2.25), name, size=9)
-        drawing.arrow(ax, (x, 2.17), (stream.x + 0.3 * (x - stream.x), y + 0.25))
-    drawing.write(ax, (5.75, y + 0.12), "state", size=10)
-    dots = []
-    for i, name in enumerate(("row of chat", "row of le", "row of dort", "…")):
+    for x, name in ((2.8, "+ positions"), (3.95, "+ sublayers")):
+        drawing.write(ax, (x, y + 0.6), name, size=10)
+        drawing.arrow(ax, (x, y + 0.5), (stream.x + 0.3 * (x - stream.x), y + 0.25))
+    drawing.write(ax, (5.6, y + 0.32), "state, length 8", size=10)
+    drawing.write(ax, (0.5, low), "state times\neach row", size=10)
+    ax.plot([norm.right[0], 6.1, 6.1], [y, y, y - 0.45], color=INK, lw=1.2, zorder=1)
+    ax.plot([6.1, 1.75], [y - 0.45] * 2, color=INK, lw=1.2, zorder=1)
+    rows = {"row of chat": "up to 8", "row of le": "std 1", "row of dort": "std 1"}
+    for i, (name, size) in enumerate((rows | {"…": ""}).items()):
         x, role = 1.75 + 1.3 * i, "weights" if i == 0 else ""
-        block = drawing.operation(ax, (x, 0.85), name, role=role, width=1.1)
-        dots.append(block)
-        size = "large" if i == 0 else "about 0"
-        drawing.write(ax, (x, 0.4), f"logit: {size}" if i < 3 else "", size=9)
-    ax.plot([norm.right[0], 6.1, 6.1], [y, y, 1.25], color=INK, lw=1.2, zorder=1)
-    ax.plot([6.1, 1.75], [1.25, 1.25], color=INK, lw=1.2, zorder=1)
-    for block in dots:
-        drawing.arrow(ax, (block.x, 1.27), block.top)
-    drawing.write(ax, (0.55, 1.25), "state times", size=9)
-    drawing.write(ax, (0.55, 0.85), "each row:", size=9)
+        block = drawing.operation(ax, (x, low), name, role=role, width=1.1)
+        drawing.arrow(ax, (x, y - 0.43), block.top)
+        drawing.write(ax, (x, 0.15), f"logit: {size}" if size else "", size=10)
