@@ -7,6 +7,8 @@ from nbformat import v4
 
 from helpers import checks
 from helpers.debugger import properties
+from helpers.debugger.adapters import of_hugging_face
+from helpers.debugger.faults import FAULTS
 from helpers.studies import study
 from helpers.transformer import Transformer, TransformerConfig
 from tools import laws, minutes, notebooks
@@ -92,7 +94,16 @@ def test_the_debugger_takes_a_model_as_readme_says(capsys):
     exec(use, {"my_model": Transformer(config)})
     said = capsys.readouterr().out
     assert len(re.findall("^[✓✗○] ", said, re.MULTILINE)) == len(properties.CHECKS)
-    assert len(properties.CHECKS) == 14 and "Fourteen checks" in README
+    assert len(properties.CHECKS) == 23 and "Twenty-three checks" in README
+
+
+def test_the_report_is_what_the_debugger_says(capsys):
+    model = FAULTS["GPT-2's second layer sees the future"].build()
+    properties.examine(of_hugging_face(model), draw=False)
+    shown = re.search(r"^```\n(✓ runs.*?)^```$", README, re.M | re.S)[1]
+    said = capsys.readouterr().out
+    said, shown = (re.sub(r"≈ \S+", "≈", text) for text in (said, shown))
+    assert said == shown
 
 
 # -- figures ---------------------------------------------------------------------------

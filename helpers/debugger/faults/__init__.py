@@ -3,8 +3,9 @@
 `SOUND` holds small models of several code bases, `FAULTS` what was done to one of them,
 and where it sits. Both are evidence for the property checks: a sound model must pass
 them all, and a fault must be found, with the right place among the first two suspects.
-The study `debugger_evidence` counts. Many faults are drawn from reports on published
-code, which their docstrings name; the rest are mistakes that somebody makes each week.
+The studies `debugger_alarms` and `debugger_faults` count. Many faults are drawn from
+reports on published code, which their docstrings name; the rest are mistakes that
+anybody may make.
 """
 
 from helpers.debugger.faults import course, huggingface, pytorch, readings

@@ -239,7 +239,6 @@ def llama_float32(model: nn.Module) -> None:
     "Llama",
     "model.layers.0.self_attn",
     "position rotary",
-    "positions still matter, only not as relative ones; only a reference tells",
 )
 def llama_queries_only(model: nn.Module) -> None:
     """The keys' line is missing: scores depend on the query's own place."""

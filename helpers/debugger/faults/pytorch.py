@@ -155,6 +155,7 @@ def fixed_mask(model: nn.Module) -> None:
     NORM_FIRST,
     "core.decoder.layers.0.self_attn core.decoder.layers.0",
     "dtype float32",
+    "PyTorch's attention moves a float mask to the query's dtype, so that all is well",
 )
 def mask_of_one_dtype(model: nn.Module) -> None:
     """`generate_square_subsequent_mask` without dtype, in a model moved to double."""

@@ -223,15 +223,9 @@ def reading(key: str, dropout: float = 0.0) -> Callable[[int, int], nn.Module]:
 BOTH, DECODER, ENCODER = "encoder-decoder", "decoder", "encoder"
 
 
-def specimens() -> list[Specimen]:
-    """Every sound model; the course's own come last."""
-    face, torch_s = hugging_face, partial(Specimen, code_base=PYTORCH, call=plainly)
-    both = partial(Specimen, code_base=HUGGING_FACE, kind=BOTH, call=seq2seq_logits)
-    face_s = partial(Specimen, code_base=HUGGING_FACE)
-    decoder = partial(face_s, kind=DECODER, call=causal_logits)
-    encoder = partial(face_s, kind=ENCODER, call=masked_logits)
-    read = partial(Specimen, code_base=READING, kind=BOTH, call=plainly)
-    ours = partial(Specimen, code_base=COURSE, kind=BOTH, call=plainly)
+def of_pytorch() -> list[Specimen]:
+    """PyTorch's modules."""
+    torch_s = partial(Specimen, code_base=PYTORCH, call=plainly)
     stack, seq2seq = partial(partial, torch_stack), partial(partial, torch_seq2seq)
     return [
         torch_s(name="nn.Transformer", kind=BOTH, build=seq2seq()),
@@ -255,6 +249,16 @@ def specimens() -> list[Specimen]:
             kind=DECODER,
             build=stack(causal=True, norm_first=True),
         ),
+    ]
+
+
+def of_hugging_face() -> list[Specimen]:
+    """Models of `transformers`, three kinds."""
+    face, theirs = hugging_face, partial(Specimen, code_base=HUGGING_FACE)
+    both = partial(theirs, kind=BOTH, call=seq2seq_logits)
+    decoder = partial(theirs, kind=DECODER, call=causal_logits)
+    encoder = partial(theirs, kind=ENCODER, call=masked_logits)
+    return [
         both(name="Marian", build=face("MarianMTModel", "MarianConfig", **SEQ2SEQ)),
         both(
             name="BART",
@@ -300,6 +304,14 @@ def specimens() -> list[Specimen]:
                 max_position_embeddings=LONGEST,
             ),
         ),
+    ]
+
+
+def of_the_course() -> list[Specimen]:
+    """The readings, and the course's own."""
+    read = partial(Specimen, code_base=READING, kind=BOTH, call=plainly)
+    ours = partial(Specimen, code_base=COURSE, kind=BOTH, call=plainly)
+    return [
         read(name="reading A", build=reading("A")),
         read(name="reading B, d2l's blocks", build=reading("B")),
         read(name="reading C, the Annotated Transformer", build=reading("C", 0.1)),
@@ -315,4 +327,5 @@ def specimens() -> list[Specimen]:
     ]
 
 
-SOUND = {specimen.name: specimen for specimen in specimens()}
+EVERY = [*of_pytorch(), *of_hugging_face(), *of_the_course()]
+SOUND = {specimen.name: specimen for specimen in EVERY}
