@@ -106,6 +106,21 @@ def test_the_report_is_what_the_debugger_says(capsys):
     assert said == shown
 
 
+def test_the_debugger_reaches_what_its_studies_stored():
+    alarms, faults = study("debugger_alarms"), study("debugger_faults")
+    assert alarms["fails"].isna().all()
+    models, runs = alarms["model"].nunique(), len(alarms)
+    assert f"On {models} sound models that the course did not write" in TEXT
+    assert f"{runs} runs in all, no check fails" in TEXT
+    bases = faults["code_base"].nunique()
+    assert f"Of {len(faults)} single faults in {bases} code bases" in TEXT
+    assert (
+        f"finds {faults['found'].sum()}, and for {faults['placed'].sum()} the" in TEXT
+    )
+    missed = faults[~faults["found"]]
+    assert missed["out_of_reach"].notna().all()
+
+
 # -- figures ---------------------------------------------------------------------------
 
 
