@@ -1,4 +1,4 @@
-"""The five readings under the property checks: no false alarm, and a true one."""
+"""The five readings under the property checks: no false alarm."""
 
 import pytest
 
@@ -10,10 +10,6 @@ from helpers.readings.pure_attention import AttentionOnlyTranslator
 from helpers.transformer import TransformerConfig
 
 SIZES = {"d_model": 32, "n_heads": 4, "d_ff": 64, "n_layers": 2}
-# What is true of a reading as it was meant; the tests below hold the reasons.
-TRUE_ALARMS = {
-    "A": {"initial loss": "the model starts with opinions"},
-}
 
 
 def reading(key, seed=0):
@@ -30,10 +26,7 @@ def test_no_false_alarm_on_a_reading(key, seed):
     subject = of_reading(reading(key, seed), seed=seed)
     verdicts = [check(subject) for check in CHECKS.values()]
     assert [v for v in verdicts if v.holds is None] == []
-    alarms = {v.name: v.sentence for v in verdicts if not v.holds}
-    due = TRUE_ALARMS.get(key, {})
-    assert alarms.keys() == due.keys(), alarms
-    assert all(part in alarms[name] for name, part in due.items())
+    assert {v.name: v.sentence for v in verdicts if not v.holds} == {}
 
 
 def test_a_is_loud_because_nothing_norms_its_last_states(seed):

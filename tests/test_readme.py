@@ -7,6 +7,8 @@ from nbformat import v4
 
 from helpers import checks
 from helpers.debugger import properties
+from helpers.debugger.adapters import of_hugging_face
+from helpers.debugger.faults import FAULTS
 from helpers.studies import study
 from helpers.transformer import Transformer, TransformerConfig
 from tools import laws, minutes, notebooks
@@ -92,7 +94,31 @@ def test_the_debugger_takes_a_model_as_readme_says(capsys):
     exec(use, {"my_model": Transformer(config)})
     said = capsys.readouterr().out
     assert len(re.findall("^[✓✗○] ", said, re.MULTILINE)) == len(properties.CHECKS)
-    assert len(properties.CHECKS) == 14 and "Fourteen checks" in README
+    assert len(properties.CHECKS) == 23 and "Twenty-three checks" in README
+
+
+def test_the_report_is_what_the_debugger_says(capsys):
+    model = FAULTS["GPT-2's second layer sees the future"].build()
+    properties.examine(of_hugging_face(model), draw=False)
+    shown = re.search(r"^```\n(✓ runs.*?)^```$", README, re.M | re.S)[1]
+    said = capsys.readouterr().out
+    said, shown = (re.sub(r"≈ \S+", "≈", text) for text in (said, shown))
+    assert said == shown
+
+
+def test_the_debugger_reaches_what_its_studies_stored():
+    alarms, faults = study("debugger_alarms"), study("debugger_faults")
+    assert alarms["fails"].isna().all()
+    models, runs = alarms["model"].nunique(), len(alarms)
+    assert f"On {models} sound models that the course did not write" in TEXT
+    assert f"{runs} runs in all, no check fails" in TEXT
+    bases = faults["code_base"].nunique()
+    assert f"Of {len(faults)} single faults in {bases} code bases" in TEXT
+    assert (
+        f"finds {faults['found'].sum()}, and for {faults['placed'].sum()} the" in TEXT
+    )
+    missed = faults[~faults["found"]]
+    assert missed["out_of_reach"].notna().all()
 
 
 # -- figures ---------------------------------------------------------------------------

@@ -45,10 +45,15 @@ def print_findings(findings: Iterable[Finding]) -> None:
     for finding in findings:
         print(finding.mark, finding.text)
         if finding.draw is not None:
-            try:
-                finding.draw()
-            except Exception as error:  # of numbers that nothing can draw
-                print(f"  (there is no picture: {says(error)})")
+            draw_finding(finding.draw)
+
+
+def draw_finding(draw: Callable[[], None]) -> None:
+    """Draw a picture, or say in a line why there is none."""
+    try:
+        draw()
+    except Exception as error:  # of numbers that nothing can draw
+        print(f"  (there is no picture: {says(error)})")
 
 
 def says(error: BaseException) -> str:

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from helpers.debugger.adapters import of_course
-from helpers.debugger.properties import Subject
+from helpers.debugger.subject import Subject
 from helpers.transformer import Transformer, TransformerConfig
 
 

@@ -290,7 +290,7 @@ class ReadsItself(Transformer):
         return super().decode(target, memory, first)
 
 
-@mutant("the residual taken and never added", "order aware", "overfits one batch")
+@mutant("the residual taken and never added", "overfits one batch")
 class NothingAdded(Residual):
     """The input is kept under a name of its own, and that name is not used again."""
 

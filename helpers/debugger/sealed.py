@@ -33,7 +33,8 @@ def secret(number: int) -> Mutant:
     pools = _pools()
     if number not in pools:
         raise ValueError(f"there are sealed models 1, 2 and 3, not {number!r}")
-    digest = sha256(f"model {number}".encode()).digest()
+    text = f"model {number} is broken (second edition)"
+    digest = sha256(text.encode()).digest()
     faults = sorted(pools[number])
     return KEPT[faults[int.from_bytes(digest[:4], "big") % len(faults)]]
 

@@ -1,0 +1,98 @@
+"""Examine a model from a shell: python -m helpers.debugger package.module:build_model
+
+build_model() gives a Subject, a model of Hugging Face's, one of the course's, or any
+Module or function that takes ids and gives logits; then --vocab is needed. The exit
+status is 0 if no check fails, 1 if one does, 2 if there is nothing to examine.
+"""
+
+import argparse
+import importlib
+import sys
+from collections.abc import Callable, Sequence
+
+from torch import nn
+
+from helpers.debugger.adapters import of_course, of_hugging_face
+from helpers.debugger.properties import CHECKS, Subject, examine
+from helpers.debugger.subject import KINDS
+from helpers.transformer import Transformer
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Examine what the command line names."""
+    options = parser().parse_args(arguments)
+    try:
+        build = imported(options.builder)
+        subject = subject_of(build, options)
+        report = examine(subject, draw=False, only=options.only or None)
+    except (ValueError, TypeError) as error:
+        print(f"{options.builder}: {error}", file=sys.stderr)
+        return 2
+    return 0 if report.sound else 1
+
+
+def parser() -> argparse.ArgumentParser:
+    """What the command line takes."""
+    made = argparse.ArgumentParser(
+        prog="python -m helpers.debugger",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    made.add_argument("builder", metavar="MODULE:FUNCTION")
+    made.add_argument("--kind", choices=KINDS, help="encoder-decoder unless told")
+    made.add_argument("--vocab", type=int, help="of the source, or of both sides")
+    made.add_argument("--target-vocab", type=int)
+    made.add_argument("--longest", type=int, help="a length that it ought to take")
+    made.add_argument("--trained", action="store_true")
+    made.add_argument("--left-padding", action="store_true")
+    names = {"metavar": "CHECK", "action": "append", "default": []}
+    made.add_argument("--skip", help=", ".join(CHECKS), **names)
+    made.add_argument("--only", **names)
+    return made
+
+
+def imported(name: str) -> Callable:
+    """The function package.module:function. ValueError if there is none."""
+    module, _, function = name.partition(":")
+    if not function:
+        raise ValueError("write package.module:function")
+    try:
+        return getattr(importlib.import_module(module), function)
+    except (ImportError, AttributeError) as error:
+        raise ValueError(f"cannot be imported: {error}") from error
+
+
+def subject_of(build: Callable, options: argparse.Namespace) -> Subject:
+    """What the function builds, as a Subject with the options of the command line."""
+    built = build()
+    if isinstance(built, Subject):
+        return built
+    named = {
+        "kind": options.kind,
+        "source_vocab": options.vocab,
+        "target_vocab": options.target_vocab,
+        "longest": options.longest,
+        "trained": options.trained or None,
+        "left_padding": options.left_padding or None,
+        "skip": tuple(options.skip) or None,
+    }
+    given = {name: value for name, value in named.items() if value is not None}
+    given["rebuild"] = lambda: _adapted(build(), dict(given))
+    return _adapted(built, given)
+
+
+def _adapted(built: nn.Module | Callable, given: dict) -> Subject:
+    """A model with the adapter that fits it."""
+    if isinstance(built, Transformer):
+        return of_course(built, **given)
+    if hasattr(built, "config") and hasattr(built, "get_input_embeddings"):
+        return of_hugging_face(built, **given)
+    if "source_vocab" not in given:
+        raise ValueError(
+            f"how large is its vocabulary? Say --vocab (it is a {type(built).__name__})"
+        )
+    return Subject(built, **given)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

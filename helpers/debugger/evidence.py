@@ -1,0 +1,37 @@
+"""How the debugger is tried: on sound models for false alarms, on faults for places."""
+
+from collections.abc import Sequence
+
+from torch import nn
+
+from helpers.debugger.adapters import of_course, of_hugging_face, of_reading
+from helpers.debugger.faults import Fault, Specimen
+from helpers.debugger.faults.specimens import COURSE, HUGGING_FACE, READING
+from helpers.debugger.subject import Subject, Suspect
+
+ADAPTERS = {COURSE: of_course, HUGGING_FACE: of_hugging_face, READING: of_reading}
+
+
+def subject_of(specimen: Specimen, model: nn.Module, **options) -> Subject:
+    """A model as it is handed over: by the adapter of its code base, if it has one."""
+    if specimen.code_base in ADAPTERS:
+        return ADAPTERS[specimen.code_base](model, **options)
+    linears = [m for m in model.projection.modules() if isinstance(m, nn.Linear)]
+    return Subject(model, linears[0].out_features, kind=specimen.kind, **options)
+
+
+def names_it(fault: Fault, suspects: Sequence[Suspect]) -> bool:
+    """Whether one of the suspects is right: its place, and a word of its kind."""
+    return any(
+        _lies_in(suspect.where, fault.where)
+        and any(word in suspect.text for word in fault.cause)
+        for suspect in suspects
+    )
+
+
+def _lies_in(where: str, places: Sequence[str]) -> bool:
+    """Whether a module is one of these places, or inside one."""
+    return any(
+        where == place or (place != "" and where.startswith(f"{place}."))
+        for place in places
+    )

@@ -1,0 +1,271 @@
+"""What must not matter: the future, padding, the other sentences."""
+
+import functools
+import math
+
+import torch
+from matplotlib import pyplot as plt
+from torch import Tensor
+from torch.nn import functional as F
+
+from helpers import PAD
+from helpers.debugger.hooks import along, close, first_difference_of, trace
+from helpers.debugger.measures import change, replace_word, spread, written
+from helpers.debugger.subject import Fails, Subject, named
+from helpers.debugger.suspects import of_leak
+from helpers.debugger.verdict import TOLERANCE, property_check
+from helpers.plots import heatmap
+
+BASIS = ("runs", "finite", "same twice")
+DECODES = ("encoder-decoder", "decoder")
+
+Batch = tuple[Tensor | None, Tensor | None]
+
+
+@property_check(*BASIS, kinds=DECODES)
+def causal(subject: Subject) -> str:
+    """No logit depends on a target token after its position.
+
+    Does not hold for a prefix language model, whose first tokens see each other; nor
+    within the window of a model that writes several tokens at once. A change below a
+    ten-thousandth of the logits' spread passes for rounding.
+    """
+    source, target = subject.sentences()
+    changes = changes_by_word(subject, source, target)
+    leaks = changes.triu(1)  # outputs before the changed position
+    if leaks.max() > TOLERANCE:
+        length = target.size(1)
+        changed, output = divmod(int(leaks.T.argmax()), length)
+        where = _first_to_see(subject, source, target, changed)
+        raise Fails(
+            f"a new token at position {changed} moves the logits of position "
+            f"{output} by {spread(leaks.max().item())}: it sees the future"
+            + first_in(where),
+            functools.partial(
+                draw_changes,
+                changes,
+                [str(i) for i in range(length)],
+                title="Above the diagonal, outputs see the future",
+                xlabel="changed target position",
+                ylabel="position of the logits",
+            ),
+            of_leak(subject, where, "future"),
+        )
+    return "no position's logits move when a later target token changes"
+
+
+def changes_by_word(subject: Subject, source: Tensor | None, target: Tensor) -> Tensor:
+    """Change of each position's logits (row) by a new token at each other (column)."""
+    before, length = subject.logits(source, target), target.size(1)
+    changes = torch.zeros(length, length)  # output position × changed position
+    for position in range(1, length):
+        other = replace_word(target, position, subject.target_vocab)
+        changes[:, position] = change(before, subject.logits(source, other))[0].cpu()
+    return changes
+
+
+def _first_to_see(
+    subject: Subject, source: Tensor | None, target: Tensor, position: int
+) -> str | None:
+    """The first module that lets a new token move what stands before it."""
+    other = replace_word(target, position, subject.target_vocab)
+    length = target.size(1)
+
+    def same(one: Tensor, two: Tensor) -> bool | None:
+        if one.shape != two.shape:
+            return None
+        axis = 1 if one.dim() == 2 and one.size(1) == length else along(one, length)
+        if axis is None:
+            return None
+        return close(one.narrow(axis, 0, position), two.narrow(axis, 0, position))
+
+    runs = trace(subject, source, target), trace(subject, source, other)
+    return first_difference_of(*runs, same)
+
+
+@property_check(*BASIS)
+def padding_invariant(subject: Subject) -> str:
+    """Padding on either side leaves the logits of the real tokens alone.
+
+    "Either side" is the source and the target; PADs stand *behind* the words, where
+    batches are padded. In front of them they give every word a later position, and a
+    model that counts positions from the start of the row, as the paper's sinusoids do,
+    must then answer otherwise, however good its masks are. So padding on the left is no
+    property of a sound Transformer. A model that claims it all the same, because its
+    positions are relative or counted from the first word, is held to it:
+    `left_padding=True`.
+    """
+    batch = subject.sentences()
+    moved = _moved_by_pads(subject, batch)
+    for place, (changes, padded) in moved.items():
+        if changes.max() > TOLERANCE:
+            where = _first_to_mind(subject, batch, padded, place.startswith("before"))
+            raise Fails(
+                f"three PADs {place} move the logits of real tokens by up to "
+                f"{spread(changes.max().item())}" + first_in(where),
+                functools.partial(
+                    draw_changes,
+                    torch.cat([found for found, _ in moved.values()]),
+                    [f"{p}, sentence {row}" for p in moved for row in (1, 2, 3, 4)],
+                    title="Padding moves the logits of real tokens",
+                    ylabel="where the PADs are",
+                ),
+                of_leak(subject, where, "padding"),
+            )
+    places = "before or behind" if subject.left_padding else "behind"
+    sides = " or ".join(side for side, _ in _with_pads(batch, "behind"))
+    return f"PADs {places} {sides} do not move the logits of real tokens"
+
+
+def _moved_by_pads(subject: Subject, batch: Batch) -> dict[str, tuple[Tensor, Batch]]:
+    """Change of the logits of real tokens, by the place of the PADs, and the batch."""
+    before, moved = subject.logits(*batch), {}
+    for place in ("behind", "before") if subject.left_padding else ("behind",):
+        for side, padded in _with_pads(batch, place):
+            logits = subject.logits(*padded)
+            if side == "target" or subject.kind == "encoder":
+                start = 0 if place == "behind" else 3
+                logits = logits[:, start : start + before.size(1)]
+            moved[f"{place} the {side}"] = change(before, logits).cpu(), padded
+    return moved
+
+
+def _with_pads(batch: Batch, place: str) -> list[tuple[str, Batch]]:
+    """The batch with three PADs on one side, for each side that there is."""
+    pads = (0, 3) if place == "behind" else (3, 0)
+    source, target = batch
+    made = []
+    if source is not None:
+        made.append(("source", (F.pad(source, pads, value=PAD), target)))
+    if target is not None:
+        made.append(("target", (source, F.pad(target, pads, value=PAD))))
+    return made
+
+
+def _first_to_mind(
+    subject: Subject, batch: Batch, padded: Batch, in_front: bool
+) -> str | None:
+    """The first module at which padding moves what stands at real tokens."""
+    lengths = {
+        s.size(1): p.size(1)
+        for s, p in zip(batch, padded, strict=True)
+        if s is not None
+    }
+
+    def same(one: Tensor, two: Tensor) -> bool | None:
+        for length, longer in lengths.items():
+            ids = one.dim() == 2 and one.size(1) == length
+            axis = 1 if ids else along(one, length)
+            if axis is None or two.dim() != one.dim() or two.size(axis) != longer:
+                continue
+            start = longer - length if in_front else 0
+            return close(one, two.narrow(axis, start, length))
+        return None
+
+    return first_difference_of(trace(subject, *batch), trace(subject, *padded), same)
+
+
+@property_check(*BASIS)
+def batch_independent(subject: Subject) -> str:
+    """A sentence's logits do not depend on the others in its batch.
+
+    The sentences have different lengths: one whose mask is mixed up with another's is
+    found only so. Does not hold for models that share capacity within a batch, as
+    mixtures of experts that drop tokens.
+    """
+    batch = _of_four_lengths(subject)
+    alone = [subject.logits(*_row(batch, i)) for i in range(4)]
+    changes = change(torch.cat(alone), subject.logits(*batch))
+    real = written(subject, batch) != PAD
+    moved = changes.masked_fill(~real, 0.0)
+    if moved.max() > TOLERANCE:
+        where = _first_to_mix(subject, batch, int(moved.amax(1).argmax()))
+        raise Fails(
+            "the logits of a sentence alone and among others differ by "
+            f"{spread(moved.max().item())}: sentences leak into each other"
+            + first_in(where),
+            functools.partial(
+                draw_changes,
+                changes.masked_fill(~real, math.nan).cpu(),
+                _lengths_in_words(subject, batch),
+                title="Its neighbours move a sentence's logits",
+                ylabel="tokens of the sentence",
+            ),
+            of_leak(subject, where, "batch"),
+        )
+    return "a sentence has the same logits alone and among others"
+
+
+def _of_four_lengths(subject: Subject) -> Batch:
+    """A batch in which no two sentences have one length."""
+    source, target = subject.sentences()
+    for row in range(4):
+        if source is not None:
+            source[row, 9 - row :] = PAD
+        if target is not None:
+            target[row, 5 + row :] = PAD
+    return source, target
+
+
+def _lengths_in_words(subject: Subject, batch: Batch) -> list[str]:
+    """Each sentence's lengths, as "source 9, target 5"."""
+    lengths = {n: (s != PAD).sum(1).tolist() for n, s in subject.sides(*batch)}
+    return [", ".join(f"{n} {ls[i]}" for n, ls in lengths.items()) for i in range(4)]
+
+
+def _row(batch: Batch, row: int) -> Batch:
+    """A batch of one of its sentences."""
+    return tuple(side if side is None else side[row : row + 1] for side in batch)
+
+
+def _first_to_mix(subject: Subject, batch: Batch, row: int) -> str | None:
+    """The first module at which the neighbours move a sentence."""
+    real = {
+        side.size(1): int((side[row] != PAD).sum()) for _, side in subject.sides(*batch)
+    }
+
+    def same(one: Tensor, two: Tensor) -> bool | None:
+        if one.dim() == 2 and one.size(1) in real and len(one) == 1 and len(two) == 4:
+            return close(one, two[row : row + 1])
+        axis = next((a for n in real if (a := along(one, n)) is not None), None)
+        if axis is None or two.dim() != 3:
+            return None
+        length, rows = one.size(axis), one.size(1 - axis)
+        if two.size(1 - axis) == 4 * rows:
+            two = two.narrow(1 - axis, row * rows, rows)
+        if one.shape != two.shape:
+            return None
+        words = real[length]
+        return close(one.narrow(axis, 0, words), two.narrow(axis, 0, words))
+
+    runs = trace(subject, *_row(batch, row)), trace(subject, *batch)
+    return first_difference_of(*runs, same)
+
+
+def first_in(where: str | None) -> str:
+    """The end of a sentence that names a module."""
+    return f", first in {named(where)}" if where else ""
+
+
+def draw_changes(
+    changes: Tensor,
+    rows: list[str],
+    *,
+    title: str,
+    xlabel: str = "position of the logits (0 reads <bos>)",
+    ylabel: str = "",
+) -> None:
+    """A heatmap of how far logits move, in their spread.
+
+    changes (rows, positions); NaN, where there is nothing to compare, is grey.
+    Infinity has the colour of the largest change that is finite.
+    """
+    finite = changes[changes.isfinite()]
+    highest = max([TOLERANCE, *finite.tolist()])
+    figure, ax = plt.subplots(figsize=(6.6, max(2.6, 1.4 + 0.27 * len(rows))))
+    columns, label = range(changes.size(1)), "change, in spreads"
+    options = {"title": "", "ax": ax, "highest": highest, "label": label}
+    heatmap(changes.clamp(max=highest), rows, columns, **options)
+    ax.set(xlabel=xlabel, ylabel=ylabel)
+    figure.suptitle(title, x=0.01, ha="left", fontsize=11)
+    plt.show()

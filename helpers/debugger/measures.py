@@ -1,0 +1,96 @@
+"""How changes are measured and said, and the batches that are compared."""
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from helpers import SPECIAL_TOKENS
+from helpers.debugger.state import converted
+from helpers.debugger.subject import Fails, Subject
+
+
+def change(before: Tensor, after: Tensor) -> Tensor:
+    """Largest change at each position (batch, length), in the logits' spread.
+
+    NaN counts as infinite, so that it passes for no equality.
+    """
+    wide = torch.promote_types(before.dtype, torch.float32)
+    before, after = before.to(wide), after.to(wide)
+    moved = (after - before).abs().amax(-1) / before.std().clamp(min=1e-12)
+    return moved.nan_to_num(nan=math.inf, posinf=math.inf)
+
+
+def spread(moved: float) -> str:
+    """A change in words."""
+    return f"≈ {moved:.2g} of their spread"
+
+
+def about(values: Tensor) -> str:
+    """The largest of some values, in words."""
+    return f"≈ {values.max().item():.2f}"
+
+
+def replace_word(target: Tensor, position: int, vocab: int) -> Tensor:
+    """The target with another ordinary word at `position` of the first sentence."""
+    ordinary = vocab - len(SPECIAL_TOKENS)
+    other = target.clone()
+    word = other[0, position] - len(SPECIAL_TOKENS)
+    other[0, position] = (word + 1) % ordinary + len(SPECIAL_TOKENS)
+    return other
+
+
+def other_words(side: Tensor, vocab: int) -> Tensor:
+    """Other ordinary words in all places but the first."""
+    ordinary, first = vocab - len(SPECIAL_TOKENS), len(SPECIAL_TOKENS)
+    other = side.clone()
+    other[:, 1:] = (side[:, 1:] - first + 1) % ordinary + first
+    return other
+
+
+def loss_of(logits: Tensor, tokens: Tensor) -> Tensor:
+    """Mean cross-entropy against the next token of each; the last one ends with BOS.
+
+    The first token stands in for an end mark: any fixed id will do. States that are no
+    logits are read by a fixed random vector, so that they have a gradient at all.
+    """
+    if not _are_logits(logits, tokens):
+        weights = torch.linspace(-1, 1, logits.size(-1), device=logits.device)
+        return (logits.float() * weights.cos()).square().mean()
+    labels = tokens.roll(-1, dims=1)
+    return F.cross_entropy(logits.flatten(0, 1).float(), labels.flatten())
+
+
+def _are_logits(logits: Tensor, tokens: Tensor) -> bool:
+    return logits.size(-1) > int(tokens.max())
+
+
+def written(subject: Subject, batch: tuple[Tensor | None, Tensor | None]) -> Tensor:
+    """The side at whose positions the logits stand."""
+    return batch[0] if subject.kind == "encoder" else batch[1]
+
+
+@contextmanager
+def in_double(subject: Subject) -> Iterator[None]:
+    """A block in which the model computes in double precision, if it can."""
+    if subject.module is None or not _runs_in_double(subject):
+        yield
+        return
+    with converted(subject.module, to_double):
+        yield
+
+
+def to_double(tensor: Tensor) -> Tensor:
+    """A tensor of floating-point numbers in double precision, any other as it is."""
+    return tensor.double() if tensor.is_floating_point() else tensor
+
+
+def _runs_in_double(subject: Subject) -> bool:
+    with converted(subject.module, to_double):
+        try:
+            return bool(subject.logits(*subject.sentences()).isfinite().all())
+        except Fails:
+            return False

@@ -1,0 +1,163 @@
+"""Contexts in which a model is in another state, and after which it is as before."""
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+
+@contextmanager
+def in_mode(module: nn.Module | None, *, training: bool) -> Iterator[None]:
+    """Train or eval mode for a block; each submodule's mode comes back."""
+    before = {m: m.training for m in module.modules()} if module is not None else {}
+    for m in before:
+        m.training = training
+    try:
+        yield
+    finally:
+        for m, mode in before.items():
+            m.training = mode
+
+
+@contextmanager
+def own_gradients(module: nn.Module) -> Iterator[None]:
+    """Start a block without gradients; the former ones come back."""
+    before = [(p, p.grad) for p in module.parameters()]
+    for p, _ in before:
+        p.grad = None
+    try:
+        yield
+    finally:
+        for p, gradient in before:
+            p.grad = gradient
+
+
+@contextmanager
+def restored(module: nn.Module) -> Iterator[None]:
+    """The parameters and buffers come back as they were, and so do the gradients."""
+    with own_gradients(module), kept_buffers(module):
+        before = [(p, p.detach().clone()) for p in module.parameters()]
+        try:
+            yield
+        finally:
+            with torch.no_grad():
+                for p, value in before:
+                    p.copy_(value)
+
+
+@contextmanager
+def kept_buffers(module: nn.Module | None) -> Iterator[None]:
+    """What a batch norm counts in train mode, for one, comes back as it was."""
+    buffers = module.buffers() if module is not None else ()
+    before = [(b, b.detach().clone()) for b in buffers if b.device.type != "meta"]
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for buffer, value in before:
+                if not torch.equal(buffer, value):
+                    buffer.copy_(value)
+
+
+@contextmanager
+def zeroed(parameters: list[nn.Parameter]) -> Iterator[None]:
+    """These parameters are zero for a block."""
+    before = [(p, p.data) for p in parameters]
+    for p, value in before:
+        p.data = torch.zeros_like(value)
+    try:
+        yield
+    finally:
+        for p, value in before:
+            p.data = value
+
+
+@contextmanager
+def converted(module: nn.Module, change: Callable[[Tensor], Tensor]) -> Iterator[None]:
+    """change(tensor) for each registered parameter and buffer, as `.to` would do it.
+
+    The tensors themselves are not touched: others stand in their places for a block.
+    """
+    before, made = [], {}
+    for part in module.modules():
+        for table in (part._parameters, part._buffers):
+            before.append((table, dict(table)))
+            for name, tensor in table.items():
+                if tensor is not None and id(tensor) not in made:
+                    made[id(tensor)] = _like(tensor, change(tensor).detach())
+                table[name] = made.get(id(tensor))
+    _refresh_networks(module)
+    try:
+        yield
+    finally:
+        for table, tensors in before:
+            table.update(tensors)
+        _refresh_networks(module)
+
+
+def _like(tensor: Tensor, value: Tensor) -> Tensor:
+    """The value as a parameter, if the tensor is one."""
+    if isinstance(tensor, nn.Parameter):
+        return nn.Parameter(value, tensor.requires_grad)
+    return value
+
+
+def _refresh_networks(module: nn.Module) -> None:
+    """Recurrent networks keep a list of their weights beside the registered ones."""
+    for part in module.modules():
+        if isinstance(part, nn.RNNBase):
+            part._flat_weights = [
+                getattr(part, name, None) for name in part._flat_weights_names
+            ]
+
+
+@contextmanager
+def without_dropout(module: nn.Module) -> Iterator[None]:
+    """Every dropout of the module, and every attribute of such a name, is 0."""
+    before = []
+    for part in module.modules():
+        for name, value in list(vars(part).items()):
+            drops = isinstance(part, nn.modules.dropout._DropoutNd) and name == "p"
+            if isinstance(value, float) and (drops or "drop" in name.lower()):
+                before.append((part, name, value))
+                setattr(part, name, 0.0)
+    try:
+        yield
+    finally:
+        for part, name, value in before:
+            setattr(part, name, value)
+
+
+@contextmanager
+def plain_path() -> Iterator[None]:
+    """Without the fast path of PyTorch's encoder in eval mode.
+
+    It gives NaN for a sentence of nothing but padding and stops in half precision on a
+    CPU, which the same module does not where it takes its ordinary path, in training
+    for one. That is a limit of PyTorch, and no fault of the model that uses it.
+    """
+    before = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(before)
+
+
+@contextmanager
+def as_before(module: nn.Module | None, seed: int) -> Iterator[None]:
+    """A block with random numbers of its own; nothing of it is left behind."""
+    states = random.getstate(), np.random.get_state()
+    with ExitStack() as stack:
+        stack.enter_context(torch.random.fork_rng())
+        stack.enter_context(kept_buffers(module))
+        stack.enter_context(plain_path())
+        torch.manual_seed(seed)
+        try:
+            yield
+        finally:
+            random.setstate(states[0])
+            np.random.set_state(states[1])
