@@ -239,15 +239,19 @@ def restyled(reference):
         return {"in a function": lambda *sizes: reference(*sizes)}
     return {
         "in a lambda": lambda *x: reference(*x),
-        "in float64": lambda *given: reference(*map(doubled, given)),
+        "in float64": lambda *given: reference(*doubled(given)),
         "in lists": lambda *given: listed(reference(*given)),
     }
 
 
-def doubled(x):
-    if isinstance(x, torch.nn.Module):
-        return x.double()
-    return x.double() if isinstance(x, torch.Tensor) and x.is_floating_point() else x
+def doubled(given):
+    """Numbers in float64, and the modules that are to take them."""
+    numbers = [isinstance(x, torch.Tensor) and x.is_floating_point() for x in given]
+    moved = zip(given, numbers, strict=True)
+    return [
+        x.double() if number or (any(numbers) and isinstance(x, torch.nn.Module)) else x
+        for x, number in moved
+    ]
 
 
 def listed(output):
