@@ -59,7 +59,7 @@ class Vocabulary:
     def from_texts(
         cls, texts: Iterable[str], *, space_before: str = ""
     ) -> "Vocabulary":
-        """All words of the texts, in alphabetical order."""
+        """All words of the texts, sorted."""
         words = {word for text in texts for word in split_words(text)}
         return cls(sorted(words), space_before=space_before)
 

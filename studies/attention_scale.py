@@ -13,7 +13,13 @@ import torch
 from torch import Tensor, nn
 
 from helpers.attention import attention
-from helpers.look_up import D_MODEL, SECRET, SelfAttention, deal, train_look_up
+from helpers.experiments.look_up import (
+    D_MODEL,
+    SECRET,
+    SelfAttention,
+    deal,
+    train_look_up,
+)
 
 FIRST_WEIGHTS = ("PyTorch's", "variance 1")
 SIZES = (8, 64, 512)

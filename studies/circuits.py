@@ -5,7 +5,8 @@ layer 1 at the told names, at the drinks, or at the asked names are replaced by 
 from a story in which the drinks or the told names are handed on; `told`, `drinks` and
 `asked` are the shares of answers that then follow the other story. `finder` is that
 share for the head of layer 2 that looks hardest at the asked name's fact, `rest` for
-the other head. Readers of one layer are trained for longer.
+the other head. Readers of one layer have the same four heads, all in that layer, and
+are trained for longer.
 """
 
 import multiprocessing
@@ -16,8 +17,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from helpers.patching import record_contexts, replace_contexts
-from helpers.stories import (
+from helpers.experiments.patching import record_contexts, replace_contexts
+from helpers.experiments.stories import (
     Stories,
     StoryReader,
     accuracy,
@@ -29,7 +30,7 @@ from helpers.stories import (
 )
 
 SEEDS, LONG_SEEDS = range(20), range(3)
-STEPS, LONG = 700, 3000
+STEPS, LONG = 1500, 3000
 # Where layer 1 is replaced, and what the other story has handed on.
 WAYS = {"told": "drink", "drink": "told", "asked": "told"}
 
@@ -54,7 +55,7 @@ def measure(where: tuple, steps: int = 0, count: int = 600) -> dict:
     usual = draw_stories(count, 1, new_pair=False, unlike=training)
     new = draw_stories(count, 2, new_pair=True)
     torch.manual_seed(seed)
-    model = StoryReader(n_layers)
+    model = StoryReader(n_layers, n_heads=4 // n_layers)  # four heads in all
     train_on_stories(model, training, steps=steps, seed=seed)
     found = {"layers": n_layers, "seed": seed, "steps": steps}
     found |= {"right": accuracy(model, usual)["asked"]}

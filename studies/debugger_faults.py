@@ -7,28 +7,30 @@ sits, and what is wrong there, are among the first two suspects of the report.
 
 from collections.abc import Iterator
 
-from helpers.debugger.evidence import names_it, subject_of
+from helpers.debugger.evidence import examined, names_it
 from helpers.debugger.faults import FAULTS
-from helpers.debugger.faults.listing import kept_aside
-from helpers.debugger.report import CHECKS, Report, report_on
+from helpers.debugger.faults.listing import KEPT_ASIDE
+from helpers.debugger.report import Report, report_on
 
 # It trains, and finds none of these faults that others miss.
-QUICK = [name for name in CHECKS if name != "overfits one batch"]
+SLOW = ("overfits one batch",)
 
 
 def rows(*, tiny: bool = False) -> Iterator[dict]:
     """A row for each fault; `tiny` takes two.
 
-    `kept_aside` are those that were not looked at while the checks were made.
+    `kept_aside` are those that were not looked at while the checks were made;
+    `from_outside` those of people who did not know the checks.
     """
     faults = [*FAULTS.values()]
     for fault in faults[:2] if tiny else faults:
-        report = report_on(subject_of(fault.specimen, fault.build()), only=QUICK)
+        report = report_on(examined(fault, skip=SLOW))
         yield {
             "fault": fault.name,
             "code_base": fault.specimen.code_base,
             "model": fault.base,
-            "kept_aside": fault.name in kept_aside(),
+            "kept_aside": fault.name in KEPT_ASIDE,
+            "from_outside": fault.from_outside,
             "found": not report.sound,
             "placed": names_it(fault, report.suspects[:2]),
             "first_check": report.failed[0].name if report.failed else "",

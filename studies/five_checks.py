@@ -1,6 +1,6 @@
 """Which of lesson 08's five cheap checks notice which fault of a Transformer?
 
-A sound model and seven faulty ones, norm last and norm first, five seeds: two layers of
+A sound model and eight faulty ones, norm last and norm first, five seeds: two layers of
 64 features on the toy corpus's vocabulary, three of its sentences to learn by heart.
 """
 
@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import torch
 
-from helpers.assembly import FAULTS, five_checks
 from helpers.batching import make_batch
 from helpers.corpus import toy_corpus
+from helpers.experiments.assembly import FAULTS, five_checks
 from helpers.text import Vocabulary
 from helpers.transformer import Transformer, TransformerConfig
 

@@ -1,6 +1,6 @@
 """How many heads does lesson 04's task need, and how wide? Which mistakes still learn?
 
-Every run trains attention on helpers.rings from new weights. Runs differ in the number
+Every run trains attention on that task from new weights. Runs differ in the number
 of heads at equal cost; in the rate and the length of the training; in the mistakes of
 lesson 04; and in how wide 24 heads are. (Lesson 04's fifth mistake, KeysFromTheQuery,
 is none where the keys are made of the same tokens as the queries, as here.)
@@ -13,7 +13,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from helpers.attention import attention
-from helpers.rings import D_MODEL, EMPTY, random_rings, sentence, train_on_rings
+from helpers.experiments.rings import (
+    D_MODEL,
+    EMPTY,
+    random_rings,
+    sentence,
+    train_on_rings,
+)
 
 HEADS = (1, 2, 3, 4, 6, 8, 12, 24)
 SEEDS = range(5)

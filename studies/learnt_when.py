@@ -9,15 +9,15 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from helpers.batching import Batch, make_batch
-from helpers.carriers import (
+from helpers.corpus import SentencePair, toy_corpus
+from helpers.decoding import inference
+from helpers.experiments.carriers import (
     FORMS,
     FRENCH_ADJECTIVES,
     FRENCH_NOUNS,
     carriers,
     described_nouns,
 )
-from helpers.corpus import SentencePair, toy_corpus
-from helpers.decoding import inference
 from helpers.text import split_words
 from helpers.training import Trainer
 from helpers.translator.recipes import RECIPES, build, load_text, with_seed

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import torch
 
 from helpers.attention import attention
-from helpers.leak import (
+from helpers.experiments.leak import (
     LENGTH,
     LETTERS,
     after_the_softmax,

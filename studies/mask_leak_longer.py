@@ -6,7 +6,7 @@ as long.
 
 from collections.abc import Iterator
 
-from helpers.leak import train_guesser
+from helpers.experiments.leak import train_guesser
 from studies.mask_leak import MASKS, SEEDS
 
 NAME, RATE, STEPS = "after the softmax", 0.003, 4800

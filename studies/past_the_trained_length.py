@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from helpers.first_word import TRAINED, Reader, train_reader, who_is_first
+from helpers.experiments.first_word import TRAINED, Reader, train_reader, who_is_first
 from helpers.positions import positional_encoding
 
 RANGES, D_MODEL, HANDS = range(6, 29), 32, range(7)

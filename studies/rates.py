@@ -13,7 +13,7 @@ from concurrent.futures import ProcessPoolExecutor
 
 import torch
 
-from helpers.small_translator import small_transformer, toy_sentences
+from helpers.experiments.small_translator import small_transformer, toy_sentences
 from helpers.training import Trainer, TrainingConfig, cosine_rate
 
 PEAKS = (0.004, 0.008, 0.016, 0.032, 0.064)

@@ -1,6 +1,6 @@
 """What is each part of lesson 10's translator worth in a short training?
 
-One part is changed at a time (`helpers.parts`), with five seeds, and the line "nothing
+One part is changed at a time, with five seeds, and the line "nothing
 changed" says how much the seed alone changes.
 """
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from helpers.corpus import toy_corpus
 from helpers.evaluation import exact_match
-from helpers.parts import CHANGES, short_run
+from helpers.experiments.parts import CHANGES, short_run
 
 SEEDS = range(5)
 

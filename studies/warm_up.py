@@ -11,7 +11,7 @@ from concurrent.futures import ProcessPoolExecutor
 
 import torch
 
-from helpers.wiring import Reverser, learnt, train_reverser
+from helpers.experiments.wiring import Reverser, learnt, train_reverser
 
 RATES = (0.002, 0.004, 0.008, 0.016)
 SEEDS = range(5)

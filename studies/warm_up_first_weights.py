@@ -10,7 +10,7 @@ from itertools import product
 import torch
 from torch import nn
 
-from helpers.wiring import Reverser, learnt, train_reverser
+from helpers.experiments.wiring import Reverser, learnt, train_reverser
 from studies.warm_up import SEEDS, WAYS
 
 WIRED = ("norm last", "norm first")

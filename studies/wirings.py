@@ -12,7 +12,7 @@ from concurrent.futures import ProcessPoolExecutor
 import torch
 from torch import nn
 
-from helpers.wiring import WIRINGS, Reverser, learnt, train_reverser
+from helpers.experiments.wiring import WIRINGS, Reverser, learnt, train_reverser
 
 INITIALISATIONS = ("Xavier", "PyTorch")
 DEPTHS = (2, 12)

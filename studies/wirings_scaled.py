@@ -12,8 +12,8 @@ import torch
 from torch import nn
 
 from helpers.attention import MultiHeadAttention
+from helpers.experiments.wiring import Reverser, learnt, train_reverser
 from helpers.layers import FeedForward
-from helpers.wiring import Reverser, learnt, train_reverser
 from studies.wirings import RATES, SEEDS, STEPS
 
 FACTORS = {"Xavier": 0.25, "PyTorch": 3.0}

@@ -5,7 +5,7 @@ import torch
 
 from helpers.attention import attention
 from helpers.checks import lesson03
-from helpers.leak import (
+from helpers.experiments.leak import (
     LENGTH,
     LETTERS,
     Guesser,

@@ -14,6 +14,7 @@ from helpers.debugger.adapters import of_course
 from helpers.debugger.breaking import MUTANTS, mutant, small_model, swap
 from helpers.debugger.mutants import OpenAttention, SeesTheFuture
 from helpers.debugger.properties import CHECKS, FOURTEEN, Subject, failing
+from helpers.debugger.report import report_on
 from helpers.interop.torch_translator import TorchTranslator
 
 SIZES = {"d_model": 32, "n_heads": 4, "d_ff": 64, "n_layers": 2}
@@ -25,27 +26,35 @@ def of_torch(seed, norm_first=False):
 
 
 def alarms(subject, leave_out=()):
-    verdicts = [
-        check(subject) for name, check in CHECKS.items() if name not in leave_out
-    ]
-    return {v.name: v.sentence for v in verdicts if v.holds is False}
+    report = report_on(subject, only=[n for n in CHECKS if n not in leave_out])
+    return {v.name: v.sentence for v in report.failed}
 
 
-@pytest.mark.parametrize("norm_first", [False, True])
-def test_no_false_alarm_on_ours(norm_first, seed):
-    model = small_model(seed, norm_first=norm_first, dropout=0.1 * (seed % 2))
-    verdicts = [check(of_course(model, seed=seed)) for check in CHECKS.values()]
-    assert [v for v in verdicts if v.holds is not True] == []
+# The first seed always, the others with `make test-long`.
+EACH_SEED = pytest.mark.parametrize(
+    "number", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2))]
+)
+EACH_ORDER = pytest.mark.parametrize("norm_first", [False, True])
 
 
-@pytest.mark.parametrize("norm_first", [False, True])
-def test_no_false_alarm_on_pytorch_s(norm_first, seed):
-    assert alarms(of_torch(seed, norm_first)) == {}
+@EACH_ORDER
+@EACH_SEED
+def test_no_false_alarm_on_ours(norm_first, number):
+    dropout = 0.1 * norm_first
+    model = small_model(number, norm_first=norm_first, dropout=dropout)
+    report = report_on(of_course(model, seed=number))
+    assert [verdict for verdict in report if verdict.holds is not True] == []
+
+
+@EACH_ORDER
+@EACH_SEED
+def test_no_false_alarm_on_pytorch_s(norm_first, number):
+    assert alarms(of_torch(number, norm_first)) == {}
 
 
 def test_no_false_alarm_on_shared_embeddings():
     model = small_model(0, share_embeddings=True)
-    assert alarms(of_course(model)) == {}
+    assert alarms(of_course(model), leave_out=[SLOW]) == {}
 
 
 def test_the_fast_path_of_pytorch_is_off_where_it_makes_nan():
@@ -65,10 +74,11 @@ EACH_MUTANT = pytest.mark.parametrize("broken", MUTANTS.values(), ids=MUTANTS)
 
 
 @EACH_MUTANT
-def test_a_mutant_is_caught_by_its_checks_and_no_other(broken, seed):
+@EACH_SEED
+def test_a_mutant_is_caught_by_its_checks_and_no_other(broken, number):
     left_out = [SLOW]
     left_out += [name for name in CHECKS if name not in FOURTEEN]
-    found = alarms(broken.build(seed), leave_out=left_out)
+    found = alarms(broken.build(number), leave_out=left_out)
     assert [*found] == [name for name in broken.caught_by if name not in left_out]
 
 
@@ -87,18 +97,17 @@ def test_every_check_has_a_mutant_that_it_alone_catches():
     assert alone == set(FOURTEEN)
 
 
-def test_from_outside_the_causal_mask_is_missed_by_one_check_alone(seed):
+def test_from_outside_the_causal_mask_is_missed_by_one_check_alone():
     for fault in ("no causal mask", "causal mask one place too wide"):
-        subject = MUTANTS[fault].build(seed, steps=None, attention=None)
+        subject = MUTANTS[fault].build(0, steps=None, attention=None)
         assert alarms(subject, leave_out=[SLOW]).keys() == {"causal"}
 
 
-def test_attention_taken_apart_is_sound(seed):
-    model = small_model(seed)
-    reference = small_model(seed)
+def test_attention_taken_apart_is_sound():
+    model, reference = small_model(0), small_model(0)
     swap(model, OpenAttention)
-    subject = of_course(model, seed=seed)
-    assert alarms(subject) == {}
+    subject = of_course(model)
+    assert alarms(subject, leave_out=[SLOW]) == {}
     batch = subject.sentences()
     torch.testing.assert_close(
         subject.logits(*batch), of_course(reference).logits(*batch)
@@ -141,6 +150,7 @@ def test_what_cannot_be_judged_is_said_to_be_so():
         "steps equal parallel",
         "attention is sound",
         "all parameters learn",
+        "layers read the source",
         "residuals carry",
         "overfits one batch",
         "state moves",
@@ -166,8 +176,7 @@ def test_the_model_is_left_as_it_was():
     before = {name: x.clone() for name, x in model.state_dict().items()}
     modes = [m.training for m in model.modules()]
     state = torch.get_rng_state()
-    for check in CHECKS.values():
-        check(of_course(model))
+    report_on(of_course(model))
     assert all(torch.equal(x, before[n]) for n, x in model.state_dict().items())
     assert [m.training for m in model.modules()] == modes
     assert all((p.grad == 1).all() for p in model.parameters())
@@ -363,7 +372,8 @@ def test_the_first_difference_from_a_reference():
     assert beside_sound("no scale") == where
 
 
-def test_examine_prints_a_line_for_each_and_draws_what_failed(capsys):
+def test_examine_prints_a_line_for_each_and_draws_what_failed(capsys, monkeypatch):
+    monkeypatch.setattr(plt, "show", lambda: None)
     subject = MUTANTS["no causal mask"].build(0, steps=None, attention=None)
     report = properties.examine(subject)
     *lines, summary = capsys.readouterr().out.splitlines()
@@ -372,7 +382,7 @@ def test_examine_prints_a_line_for_each_and_draws_what_failed(capsys):
     assert sum(line.startswith("✗ causal: a new token") for line in lines) == 1
     assert sum(v.draw is not None for v in report) == 1
     assert summary == (
-        "1 of 23 checks fail; look first at `decoder.layers.0.self_attention`: its "
+        "1 of 24 checks fail; look first at `decoder.layers.0.self_attention`: its "
         "causal mask is missing, too wide, turned round, or without effect"
     )
     assert report.text.splitlines() == [*lines, summary]

@@ -94,7 +94,7 @@ def test_the_debugger_takes_a_model_as_readme_says(capsys):
     exec(use, {"my_model": Transformer(config)})
     said = capsys.readouterr().out
     assert len(re.findall("^[✓✗○] ", said, re.MULTILINE)) == len(properties.CHECKS)
-    assert len(properties.CHECKS) == 23 and "Twenty-three checks" in README
+    assert len(properties.CHECKS) == 24 and "Twenty-four checks" in README
 
 
 def test_the_report_is_what_the_debugger_says(capsys):
@@ -110,7 +110,7 @@ def test_the_debugger_reaches_what_its_studies_stored():
     alarms, faults = study("debugger_alarms"), study("debugger_faults")
     assert alarms["fails"].isna().all()
     models, runs = alarms["model"].nunique(), len(alarms)
-    assert f"On {models} sound models that the course did not write" in TEXT
+    assert f"On {models} sound models that are not the course's own" in TEXT
     assert f"{runs} runs in all, no check fails" in TEXT
     bases = faults["code_base"].nunique()
     assert f"Of {len(faults)} single faults in {bases} code bases" in TEXT

@@ -1,12 +1,23 @@
 """What lesson 10 asks of the toy corpus, and how it prints sentences."""
 
+from collections import Counter
+from itertools import pairwise
+
 import pytest
 
-from helpers.carriers import NAMES, carriers, described_nouns
 from helpers.corpus import toy_corpus
-from helpers.glosses import Glossary, columns, mended
-from helpers.somebody import somebodys_outputs
-from helpers.soup import FOODS, food_sentences, with_food
+from helpers.corpus.words import DETERMINERS
+from helpers.experiments.carriers import FRENCH_NOUNS, NAMES, carriers, described_nouns
+from helpers.experiments.foods import (
+    BEFORE_FRENCH,
+    FOODS,
+    articles_before_adjectives,
+    has_adjective_before,
+    has_de_adjective,
+    new_sentences,
+)
+from helpers.experiments.glosses import Glossary, columns, mended
+from helpers.experiments.somebody import somebodys_outputs
 from helpers.text import split_words
 
 
@@ -68,14 +79,41 @@ def test_differences_are_written_with_both_sides():
     assert columns(["un", "chat"], ["a", "cat"]) == ("un  chat", "a   cat")
 
 
-def test_foods_are_exchanged_on_both_sides(pairs):
-    found = food_sentences(pairs)
-    for food in FOODS:
-        changed = with_food(found, food)
-        assert changed and len({*changed}) == len(changed)
+def test_foods_are_put_into_new_sentences_alone(pairs):
+    known, found = {pair.source for pair in pairs}, new_sentences(pairs)
+    assert len({len(new) for new in found.values()}) == 1
+    for food, new in found.items():
         noun = food.split()[-1]
-        french = {"soup": "soupe", "bread": "pain"}[noun]
-        assert all(noun in a and french in b for a, b in changed)
+        assert new and all(noun in a and a not in known for a, _ in new)
+        assert all(FOODS[food] in french for _, french in new)
+
+
+def test_after_a_determiner_nine_of_ten_are_nouns(pairs):
+    determiners = {
+        word
+        for d in DETERMINERS.values()
+        for forms in d.french
+        for word in forms.split()
+    }
+    following = Counter(
+        "noun" if b in FRENCH_NOUNS else "adjective"
+        for pair in pairs
+        for a, b in pairwise(split_words(pair.target))
+        if a in determiners and b in FRENCH_NOUNS | BEFORE_FRENCH
+    )
+    assert following["noun"] / following.total() == pytest.approx(0.9, abs=0.02)
+
+
+def test_articles_before_adjectives_are_what_the_grammar_says(pairs):
+    assert {*articles_before_adjectives(pairs)} == {"de", "du"}
+
+
+def test_de_is_sought_right_before_an_adjective_that_precedes_its_noun():
+    assert has_de_adjective("il n'a pas de petite voiture .")
+    assert not has_de_adjective("près de la petite gare .")
+    assert not has_de_adjective("il n'a pas de voiture rouge .")
+    assert has_adjective_before("près de la petite gare .")
+    assert not has_adjective_before("la voiture rouge .")
 
 
 def test_somebody_s_translator_has_two_faults(pairs):

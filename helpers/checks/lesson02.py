@@ -15,7 +15,7 @@ from helpers.checks.engine import MIXED_UP, Exercise, Part, Trial
 from helpers.checks.findings import Stop, wrong
 from helpers.checks.pictures import weights_beside
 from helpers.checks.running import stub
-from helpers.look_up import SelfAttention
+from helpers.experiments.look_up import SelfAttention
 
 # ------------------------------------------------------------ 02.1 and 02.2 attention
 

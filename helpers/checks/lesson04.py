@@ -9,13 +9,13 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from helpers import rings
 from helpers.attention import MultiHeadAttention, attention
 from helpers.checks.comparing import plain, same
 from helpers.checks.engine import Exercise, Part, Trial
 from helpers.checks.findings import Stop, wrong
 from helpers.checks.pictures import owners_beside, weights_beside
 from helpers.checks.running import run, stopped, stub
+from helpers.experiments import rings
 from helpers.masks import causal_mask
 
 # ------------------------------------------------------------ 04.1 split and join

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from helpers.checks.comparing import plain
 from helpers.checks.engine import NO_CHANGE, Exercise, Part, Trial
 from helpers.checks.findings import Stop, wrong
-from helpers.wiring import Stack, position_difference
+from helpers.experiments.wiring import Stack, position_difference
 
 # ------------------------------------------------------------ 05.1 layer normalisation
 

@@ -12,7 +12,7 @@ from torch.func import functional_call
 from torch.nn import functional as F
 from torch.nn.utils import parameters_to_vector
 
-from helpers import PAD
+from helpers import EOS, PAD
 from helpers.checks.comparing import plain
 from helpers.checks.engine import Exercise, Part, Trial
 from helpers.checks.findings import Stop, wrong
@@ -58,9 +58,9 @@ def _parts(seed: int, d_model: int, vocab: int) -> nn.ModuleDict:
 def _ids(
     seed: int, lengths: tuple[int, int], batch: int = 3, vocab: int = 30
 ) -> tuple[Tensor, Tensor]:
-    """Ids of both sides; padding differs from row to row and from side to side."""
+    """Ids of both sides, <unk>, <bos> and <eos> among them; each has its padding."""
     generator = torch.Generator().manual_seed(seed)
-    both = [torch.randint(4, vocab, (batch, n), generator=generator) for n in lengths]
+    both = [torch.randint(1, vocab, (batch, n), generator=generator) for n in lengths]
     for ids, most in zip(both, ((1, 2, 3), (3, 1, 2)), strict=True):
         for row in range(batch if min(lengths) > 3 else 0):
             ids[row, ids.size(1) - most[row] :] = PAD
@@ -130,6 +130,7 @@ def _asked_for(output, source: Tensor, target: Tensor, parts: Tensor):
 SCALE = "math.sqrt(parts.source_embedding.embedding_dim)"
 SOURCE, TARGET = (f"scale * parts.{x}_embedding({x})" for x in ("source", "target"))
 CROSS, BACK = "source_mask)\n    return", "decoder_mask(target)"
+REAL = "padding_mask(source)\n    x"
 LOOK_ACROSS = (
     "the keys of the cross-attention are the source's tokens: hide the source's "
     "padding, `padding_mask(source)`"
@@ -178,6 +179,10 @@ def my_forward(parts, source, target):
             "the decoder's two masks are exchanged: " + LOOK_BACK: {
                 "decoder_mask(target), source_mask": "source_mask, decoder_mask(target)"
             },
+            "a real token is hidden: only <pad> is padding, `padding_mask(source)`": [
+                {REAL: "(source > EOS)[:, None, None]\n    x"},
+                {REAL: f"{REAL[:20]} & (source != EOS)[:, None, None]\n    x"},
+            ],
             "the encoder sees padding: hide it, `padding_mask(source)`": {
                 "encoder(x, source_mask)": "encoder(x)"
             },
@@ -252,7 +257,7 @@ def my_forward(parts, source, target):
         measure=_asked_for,
         use=_with_numbers,
     ),
-    uses={"padding_mask": padding_mask, "decoder_mask": decoder_mask},
+    uses={"padding_mask": padding_mask, "decoder_mask": decoder_mask, "EOS": EOS},
 )
 
 # ------------------------------------------------------------------ 08.2 tying
@@ -261,6 +266,10 @@ PLACES = ("source_embedding", "target_embedding", "projection")
 ASSIGN = (
     "assign the parameter itself, `parts.projection.weight = "
     "parts.source_embedding.weight`, and likewise for the other"
+)
+ONLY = (
+    "only the three matrices change; the modules stay, plain embeddings among them, as "
+    "`my_forward` multiplies by √d_model"
 )
 forward = definitions(my_forward.answer, my_forward.uses)["my_forward"]
 
@@ -277,20 +286,48 @@ def _in_three_places(output, parts: nn.ModuleDict) -> tuple[int, ...]:
     weights = _weights(output)
     _unchanged(output, parts, weights)
     try:
-        logits = forward(output, *_ids(0, (7, 5), vocab=23))
-        (reached,) = torch.autograd.grad(logits.logsumexp(-1).sum(), weights[:1])
+        logits, reached = _logits(output)
         again = len({id(weight) for weight in _weights(copy.deepcopy(output).double())})
     except Exception as error:
         text = f"the parts give no logits any more ({type(error).__name__})"
         raise Stop(wrong(f"{text}: share the *weight*, {ASSIGN}")) from None
+    one = len({id(weight) for weight in weights})
+    if one == 1:
+        due_logits, due_reached = _logits(_tied_as_due(parts, weights[0]))
+        if not torch.allclose(logits, due_logits, atol=1e-5):
+            raise Stop(
+                wrong(f"the tied parts give other logits than they should: {ONLY}")
+            )
+        if not torch.allclose(reached, due_reached, rtol=1e-3, atol=1e-4):
+            raise Stop(wrong(f"the shared matrix gets another gradient: {ONLY}"))
     return (
-        len({id(weight) for weight in weights}),
+        one,
         len({weight.data_ptr() for weight in weights}),
         int(all(torch.equal(weights[0], weight) for weight in weights)),
         sum(parameter.numel() for parameter in output.parameters()),
         int(reached.any(dim=1).sum()),
         again,
     )
+
+
+def _logits(parts: nn.Module) -> tuple[Tensor, Tensor]:
+    """The logits for some ids, padding among them, and the source matrix's gradient."""
+    logits = forward(parts, *_ids(0, (7, 5), vocab=23))
+    weight = parts.source_embedding.weight
+    return logits, torch.autograd.grad(logits.logsumexp(-1).sum(), weight)[0]
+
+
+def _tied_as_due(parts: nn.ModuleDict, weight: Tensor) -> nn.ModuleDict:
+    """Fresh parts with the given numbers, and this matrix in the three places."""
+    vocab, d_model = weight.shape
+    fresh = _parts(0, d_model, vocab)
+    with torch.no_grad():
+        for parameter, given in zip(fresh.parameters(), parts.given, strict=True):
+            parameter.copy_(given)
+    shared = nn.Parameter(weight.detach().clone())
+    for place in PLACES:
+        fresh[place].weight = shared
+    return fresh
 
 
 def _unchanged(output: nn.Module, parts: nn.ModuleDict, weights: list) -> None:
@@ -398,7 +435,7 @@ NO_BUILDING = (
 
 
 def _from_sizes(answer: Callable) -> Callable:
-    """The answer; Stop where it builds a module, or counts with the course's own."""
+    """The answer; Stop where it builds a module."""
 
     def function(config: TransformerConfig) -> Any:
         def refuse(*_, **__):
@@ -557,7 +594,7 @@ def count_parameters(config):
 
 # ------------------------------------------------------------- 08.4 first losses
 
-VOCAB, D_MODEL, LABELS = 4000, 96, 384
+VOCAB, D_MODEL, LABELS = 4000, 96, 1008
 
 
 def first_losses() -> dict[str, float]:
@@ -569,7 +606,7 @@ def first_losses() -> dict[str, float]:
         model = Transformer(config).double()
         large = Transformer(config).double()
         nn.init.normal_(large.source_embedding.weight)
-        ids = torch.randint(4, VOCAB, (32, 25))
+        ids = torch.randint(4, VOCAB, (LABELS // 12, 25))
     source, target, labels = ids[:, :12], ids[:, 12:-1], ids[:, 13:].flatten()
     with torch.no_grad():
         scores = model(source, target).flatten(0, 1)

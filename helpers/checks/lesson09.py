@@ -1,13 +1,15 @@
 """The exercises of lesson 09, training: answers, mistakes, and four trainings."""
 
 import copy
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
-from helpers import EOS, PAD
+from helpers import EOS, PAD, UNK
 from helpers.batching import Batch, IdPair, make_batch
 from helpers.checks.comparing import plain, same
 from helpers.checks.engine import Exercise, Part, Trial
@@ -33,6 +35,11 @@ LOSS_MISTAKES = {
     },
     "the ends of the sentences do not count: EOS is a token that the model must "
     "predict": {REAL: "(labels != PAD) & (labels != EOS)"},
+    "`<unk>` does not count: it stands for a word, and only PAD is no real token": {
+        REAL: "(labels != PAD) & (labels != UNK)"
+    },
+    "a real token that costs 0 is not counted: a token is real where its label is not "
+    "PAD, whatever it costs": {REAL: "(labels != PAD) & (losses > 0)"},
     f"the sum is divided by all places, padding included: {DIVIDE}": {
         MEAN: "(losses * real).mean()"
     },
@@ -48,6 +55,13 @@ LOSS_MISTAKES = {
         {MEAN: "losses * real"},
         {MEAN: "losses[real]"},
     ],
+    "the logarithm has the base 2: nats have the natural one": {
+        MEAN: f"{MEAN} / 0.6931471805599453"
+    },
+    "this is the perplexity: leave out the last exponential": {MEAN: f"({MEAN}).exp()"},
+    "the labels are smoothed: the formula takes the right label alone": {
+        MEAN: "F.cross_entropy(logits[real], labels[real], label_smoothing=0.1)"
+    },
     "the sign is wrong: the loss is *minus* the logarithm": {"-logs": "logs"},
     "the softmax is missing: `log_softmax` makes logarithms of probabilities of the "
     "logits": {LOGS: "logits"},
@@ -76,10 +90,18 @@ def _logits(
     generator = torch.Generator().manual_seed(seed)
     shape = (len(lengths), max(lengths))
     labels = torch.randint(4, vocab, shape, generator=generator)
+    labels[0, 0] = UNK  # a real token, too
     for row, length in enumerate(lengths):
         labels[row, length - 1] = EOS
         labels[row, length:] = PAD
     return scale * torch.randn(*shape, vocab, generator=generator), labels
+
+
+def _large_logits(seed: int) -> tuple[Tensor, Tensor]:
+    """Large logits and labels: one label is so sure that it costs exactly 0."""
+    logits, labels = _logits(seed, 5, 3, scale=300)
+    logits[0, 0, labels[0, 0]] = 9000
+    return logits, labels
 
 
 def _number(output: object, *inputs: Tensor) -> Tensor:
@@ -112,7 +134,7 @@ def my_loss(logits, labels):
             Trial(_logits(2, 1), before="with one token: "),
             Trial(_logits(3, 2, 200, 30), before="with 200 tokens: "),
             Trial(
-                _logits(4, 5, 3, scale=300),
+                _large_logits(4),
                 ["large logits do no harm"],
                 "with large logits: ",
                 gradients="the gradient is not that of the formula: `log_softmax` is "
@@ -122,7 +144,7 @@ def my_loss(logits, labels):
         measure=_number,
         describe=lambda value, due: f"the loss is {value:.4g}, and {due:.4g} is due",
     ),
-    uses={"PAD": PAD, "EOS": EOS},
+    uses={"PAD": PAD, "EOS": EOS, "UNK": UNK},
 )
 
 # ------------------------------------------------------------ 09.2 the training step
@@ -140,6 +162,11 @@ SET = """\
         for group in optimizer.param_groups:
             group["lr"] = rate
 """
+LOSS = "F.cross_entropy(logits, labels, ignore_index=PAD)"
+MEANS = (
+    "torch.stack([F.cross_entropy(model(batch.source, batch.decoder_input)[row], "
+    "batch.labels[row], ignore_index=PAD) for row in range(len(batch.source))]).mean()"
+)
 AFTER = (
     "F.cross_entropy(model(batch.source, batch.decoder_input).flatten(0, 1), "
     "labels, ignore_index=PAD).item()"
@@ -155,13 +182,43 @@ STEP_MISTAKES = {
         {CLIP: "", BACK: CLIP + BACK},
         {CLIP: EACH},
     ],
-    "no step is taken: `optimizer.step()`": {STEP: ""},
+    "the weights do not move: `optimizer.step()` after `backward`, with no `zero_grad` "
+    "between the two": [{STEP: ""}, {ZERO: "", BACK: BACK + ZERO}],
+    "a gradient with a norm below 1 must stay as it is; a longer one gets the norm 1": [
+        {
+            CLIP: "        norm = nn.utils.get_total_norm([p.grad for p in "
+            "model.parameters() if p.grad is not None])\n"
+            "        for p in model.parameters():\n"
+            "            if p.grad is not None:\n"
+            "                p.grad /= norm\n"
+        },
+        {CLIP: CLIP.replace("1.0", "0.5")},
+    ],
+    "the two betas are exchanged: (0.9, 0.98)": {
+        "betas=(0.9, 0.98)": "betas=(0.98, 0.9)"
+    },
+    "the loss is a sum over the tokens: take their mean": {
+        "ignore_index=PAD": "ignore_index=PAD, reduction='sum'"
+    },
+    "the labels are smoothed: this exercise has no smoothing": {
+        "ignore_index=PAD": "ignore_index=PAD, label_smoothing=0.1"
+    },
+    "the decoder reads the labels: it must read `batch.decoder_input`": {
+        "batch.source, batch.decoder_input": "batch.source, batch.labels"
+    },
     "Adam has PyTorch's usual betas: (0.9, 0.98) are the paper's": {
         "betas=(0.9, 0.98)": "betas=(0.9, 0.999)"
     },
-    "there is weight decay, as in AdamW: Adam has none here": {
-        ADAM: ADAM.replace("Adam", "AdamW")
-    },
+    "there is weight decay: Adam has none here": [
+        {ADAM: ADAM.replace("Adam", "AdamW")},
+        {"eps=1e-9": "eps=1e-9, weight_decay=0.01"},
+    ],
+    "it is the mean of the sentences' means, in which tokens of short sentences weigh "
+    f"more: {DIVIDE}": {LOSS: MEANS},
+    "a real token does not count: only PAD is none, EOS and `<unk>` are real": [
+        {LOSS: LOSS.replace("labels,", f"labels.where(labels != {token}, PAD),")}
+        for token in ("EOS", "UNK")
+    ],
     "this is plain gradient descent, not Adam": {
         ADAM: "torch.optim.SGD(model.parameters())"
     },
@@ -173,9 +230,10 @@ STEP_MISTAKES = {
         SET: "",
         STEP: STEP + SET,
     },
-    "the steps are counted from 0: `enumerate(batches, start=1)`": {
-        RATE: RATE.replace("step**", "max(1, step - 1)**")
-    },
+    "the steps are counted from 0: `enumerate(batches, start=1)`": [
+        {RATE: RATE.replace("step**", "max(1, step - 1)**")},
+        {"start=1": "start=0"},
+    ],
     f"the rate takes the larger of the two, not the smaller: {FORMULA}": {
         "min(": "max("
     },
@@ -206,7 +264,10 @@ STEP_MISTAKES = {
 
 
 def _run(seed: int, d_model: int, steps: int, warmup_steps: int) -> tuple:
-    """A model in float64 with large weights, batches with padding, the warm-up."""
+    """A model in float64 with large weights, batches with padding, the warm-up.
+
+    The model is in evaluation mode, as a measurement would leave it.
+    """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         sizes = {"d_model": d_model, "n_heads": 2, "d_ff": 16, "n_layers": 1}
@@ -214,8 +275,11 @@ def _run(seed: int, d_model: int, steps: int, warmup_steps: int) -> tuple:
             13, 15, **sizes, dropout=0.0, norm_first=True, share_embeddings=False
         )
         model = Transformer(config).double()
+        for part in model.modules():
+            part.register_forward_pre_hook(_note_mode)
         with torch.no_grad():  # so that the norms of the gradients differ, above 1
             model.projection.weight *= 12
+    model.eval()
     generator = torch.Generator().manual_seed(seed)
     batches = []
     for number in range(steps):
@@ -223,14 +287,38 @@ def _run(seed: int, d_model: int, steps: int, warmup_steps: int) -> tuple:
         for length in (2, 3 + number % 3, 5):
             rows = torch.randint(4, 13, (2, length), generator=generator).tolist()
             pairs.append((rows[0], rows[1]))
+        pairs[0][1][0] = UNK
         batches.append(make_batch(pairs))
     return model, batches, warmup_steps
+
+
+def _note_mode(part: nn.Module, _inputs: tuple) -> None:
+    """Keep in mind that a gradient was taken with this part's dropout switched off."""
+    if torch.is_grad_enabled() and not part.training:
+        part.was_off = True
+
+
+def _from_step_1(answer: Callable) -> Callable:
+    """The answer; a rate that does not exist, that of step 0, ends the check."""
+
+    @functools.wraps(answer)
+    def with_a_rate(*inputs: object) -> object:
+        try:
+            return answer(*inputs)
+        except ZeroDivisionError as error:
+            text = "are the steps counted from 0?"
+            raise Stop(wrong(f"the rate divides by 0 ({error}): {text}")) from None
+
+    return with_a_rate
 
 
 def _losses(
     output: object, model: Transformer, batches: list[Batch], warmup_steps: int
 ) -> Tensor:
     """The losses, and at the end that of the first batch after all steps."""
+    if any(hasattr(part, "was_off") for part in model.modules()):
+        text = "the steps are taken in evaluation mode, where dropout does not act"
+        raise Stop(wrong(f"{text}: `model.train()`"))
     losses, count = plain(output), len(batches)
     if not isinstance(losses, Tensor) or losses.shape != (count,):
         shape = tuple(losses.shape) if isinstance(losses, Tensor) else ""
@@ -248,7 +336,10 @@ def _first_difference(value: Tensor, due: Tensor) -> str:
     found = f"{value[place]:.5g}, and {due[place]:.5g} is due"
     if place == len(due) - 1:
         return f"all losses are right, but after the last step the loss is {found}"
-    before = f"the first {place} losses are right; " if place else ""
+    before = ""
+    if place:
+        right = "loss is" if place == 1 else f"{place} losses are"
+        before = f"the first {right} right; "
     return f"{before}loss {place + 1} is {found}"
 
 
@@ -258,11 +349,12 @@ def my_training(model, batches, warmup_steps):
     d_model = model.config.d_model
     optimizer = {ADAM}
     losses = []
+    model.train()
     for step, batch in enumerate(batches, start=1):
         rate = {RATE}
 {SET}        logits = model(batch.source, batch.decoder_input).flatten(0, 1)
         labels = batch.labels.flatten()
-        loss = F.cross_entropy(logits, labels, ignore_index=PAD)
+        loss = {LOSS}
 {ZERO}{BACK}{CLIP}{STEP}        losses.append(loss.item())
     return losses
 """,
@@ -277,10 +369,11 @@ def my_training(model, batches, warmup_steps):
         others="another model, more steps and another warm-up agree, too",
         in_place=True,
         at_once=1,
+        use=_from_step_1,
         measure=_losses,
         describe=_first_difference,
     ),
-    uses={"PAD": PAD, "copy": copy},
+    uses={"PAD": PAD, "EOS": EOS, "UNK": UNK, "copy": copy},
 )
 
 # ------------------------------------------------------------ 09.3 three trainings

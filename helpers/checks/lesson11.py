@@ -8,13 +8,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from helpers import BOS, EOS, PAD, exhaustive
+from helpers import BOS, EOS, PAD
 from helpers.attention import MultiHeadAttention
 from helpers.caching import AttentionCache
 from helpers.checks.comparing import plain, same
 from helpers.checks.engine import Exercise, Part, Trial
 from helpers.checks.findings import Stop, wrong
 from helpers.checks.running import NOTHING, stopped, stub
+from helpers.experiments import exhaustive
 from helpers.masks import causal_mask
 
 # ------------------------------------------------------------ 11.1 greedy decoding
@@ -23,15 +24,16 @@ from helpers.masks import causal_mask
 class Writer(nn.Module):
     """Logits that depend on all that was written; each row says EOS once, in time.
 
-    `ends[row]` is after how many tokens; before and after it says words only. It never
-    says PAD or BOS, and refuses a target of no or of too many tokens.
+    The first token of its source says after how many tokens; before and after it says
+    words only. So a row does the same alone or in any batch. It never says PAD or BOS,
+    and refuses a target of no or of too many tokens.
     """
 
     longest = 60
 
-    def __init__(self, ends: list[int], vocabulary: int):
+    def __init__(self, vocabulary: int):
         super().__init__()
-        self.ends, self.vocabulary = ends, vocabulary
+        self.vocabulary = vocabulary
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
         """Logits (batch, target_length, vocabulary). RuntimeError for such a target."""
@@ -43,8 +45,7 @@ class Writer(nn.Module):
         read = (target * (places + 1)).cumsum(dim=1) + 3 * source.sum(1, keepdim=True)
         words = torch.arange(self.vocabulary)
         logits = torch.sin(1.3 * read[..., None] + 2.1 * words * (1 + words))
-        over = places == torch.tensor(self.ends)[:, None][: len(target)]
-        logits[..., EOS] = torch.where(over, 9.0, -9.0)
+        logits[..., EOS] = torch.where(places == source[:, :1], 9.0, -9.0)
         logits[..., [PAD, BOS]] = -torch.inf
         return logits
 
@@ -52,17 +53,27 @@ class Writer(nn.Module):
 def _to_write(seed: int, ends: list[int], length: int, max_length: int) -> tuple:
     generator = torch.Generator().manual_seed(seed)
     source = torch.randint(4, 12, (len(ends), length), generator=generator)
-    return Writer(ends, 12).eval(), source, max_length
+    source[:, 0] = torch.tensor(ends)
+    return Writer(12).eval(), source, max_length
 
 
-def _without_empty_columns(output: Any, *inputs: Any) -> Any:
+def _without_empty_columns(
+    output: Any, model: nn.Module, source: Tensor, max_length: int
+) -> Any:
     """The ids, all with the same number of columns of PAD behind them."""
     ids = plain(output)
+    rows = ids if isinstance(ids, tuple) else ()
+    if rows and all(isinstance(x, Tensor) and x.dim() == 1 for x in rows):
+        raise Stop(wrong("the rows differ in length: fill the shorter with PAD"))
     if not isinstance(ids, Tensor):
         return ids
-    if ids.dim() != 2 or ids.size(1) > Writer.longest:
+    surplus = ids[:, max_length:] if ids.dim() == 2 else ids
+    too_wide = ids.dim() == 2 and ids.size(1) > Writer.longest
+    if ids.dim() != 2 or too_wide or (surplus.numel() and not surplus.any()):
         shape = tuple(ids.shape)
         raise Stop(wrong(f"return ids of shape (batch, ≤ max_length), not {shape}"))
+    if ids.is_floating_point():
+        raise Stop(wrong("the ids are floats: an id is a whole number, `torch.long`"))
     return F.pad(ids, (0, Writer.longest - ids.size(1)), value=PAD)
 
 
@@ -132,8 +143,14 @@ def my_greedy(model, source, max_length):
             "it stops when one row has ended: the others have not, `finished.all()`": {
                 OVER: "finished.any()"
             },
+            "it stops when row 0 has ended: the others have not, `finished.all()`": {
+                OVER: "finished[0]"
+            },
             "one token too few: max_length counts the tokens that are written, and BOS "
             "is none of them": {"range(max_length)": "range(max_length - 1)"},
+            "the loop takes as many steps as the source has tokens: take max_length": {
+                "range(max_length)": "range(source.size(1))"
+            },
             "one token too many: max_length counts the tokens that are written": {
                 "range(max_length)": "range(max_length + 1)"
             },
@@ -145,7 +162,7 @@ def my_greedy(model, source, max_length):
             },
         },
         lambda seed: [
-            _to_write(seed, [6, 3, 5, 6], 5, 12),
+            _to_write(seed, [4, 3, 6, 6], 2, 12),
             _to_write(seed, [2, 9, 4], 7, 6),
             _to_write(seed, [9], 3, 2),
             _to_write(seed, [1, 1], 4, 3),
@@ -174,14 +191,23 @@ ON_ERROR = {
 
 
 def _token_by_token(step: Callable) -> Callable:
-    """The answer as a function of a sentence: outputs, and what the cache holds."""
+    """The answer as a function of a sentence: outputs, and what the cache holds.
 
-    def function(attention: MultiHeadAttention, x: Tensor) -> tuple:
+    The cache holds `known` tokens from the start. If it does, its rows move before the
+    last token: the first one twice, and so on; the last ones are dropped.
+    """
+
+    def function(attention: MultiHeadAttention, x: Tensor, known: int) -> tuple:
         cache, outputs = AttentionCache(), []
-        for i in range(x.size(1)):
+        if known:
+            with torch.no_grad():
+                cache.extend(*attention.project(x[:, :known], x[:, :known]))
+        for i in range(known, x.size(1)):
+            if known and i == x.size(1) - 1:
+                cache.select(torch.arange(len(x)) // 2)
             try:
                 with torch.no_grad():
-                    output = step(attention, x[:, i : i + 1].clone(), cache)
+                    output = step(attention, x[:, i : i + 1], cache)
             except (RuntimeError, ValueError) as error:
                 reasons = [why for says, why in ON_ERROR.items() if says in f"{error}"]
                 if not reasons:
@@ -203,20 +229,25 @@ def _token_by_token(step: Callable) -> Callable:
     return function
 
 
-def _sentence(seed: int, *sizes: int) -> tuple[MultiHeadAttention, Tensor]:
-    """An attention and the tokens of a batch: heads, d_head, batch, length."""
+def _sentence(
+    seed: int, *sizes: int, known: int = 0
+) -> tuple[MultiHeadAttention, Tensor, int]:
+    """An attention, the tokens of a batch (heads, d_head, batch, length), and known."""
     heads, d_head, batch, length = sizes
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         attention = MultiHeadAttention(heads * d_head, heads).double()
         for parameter in attention.parameters():
             nn.init.normal_(parameter, std=(heads * d_head) ** -0.5)
-        return attention.eval(), torch.randn(batch, length, heads * d_head).double()
+        x = torch.randn(batch, length, heads * d_head).double()
+        return attention.eval(), x, known
 
 
 def _what_differs(value: tuple, due: tuple) -> str:
     """Whether the outputs are wrong, and from which step on, or what is kept."""
     outputs, keys, _ = value
+    if same(outputs, due[0]) and same(keys, due[2]):
+        return "the outputs are right, but `cache.keys` holds the values"
     if same(outputs, due[0]):
         kept, wanted = getattr(keys, "shape", ()), tuple(due[1].shape)
         kept = tuple(kept) or type(keys).__name__
@@ -276,6 +307,9 @@ def my_step(attention, x, cache):
             "the keys serve as values, too: `attend(x, keys, values)`": {
                 LOOK: "attention.attend(x, keys, keys)"
             },
+            "x is added: return what `attention.attend` gives, without a residual": {
+                LOOK: "x + attention.attend(x, keys, values)"
+            },
             "the first row of the mask is used: the new token is the last row, which "
             "hides nothing": {
                 LOOK: "attention.attend(x, keys, values, "
@@ -286,12 +320,22 @@ def my_step(attention, x, cache):
             _sentence(seed, 4, 3, 2, 5),
             _sentence(seed + 1, 2, 5, 3, 7),
             _sentence(seed + 2, 1, 4, 1, 1),
-            _sentence(seed + 3, 3, 2, 1, 30 + seed % 7),
+            _sentence(seed + 3, 3, 2, 1, 90 + seed % 7),
         ],
         praise=(
             "token by token gives what all at once give under a causal mask",
             "the cache holds the keys and values of all tokens, in order",
         ),
+        trials=[
+            Trial(
+                _sentence(5, 2, 3, 3, 7, known=4),
+                ["it goes on from a cache that is filled, and whose rows have moved"],
+                "where the cache holds four tokens from the start, and `cache.select` "
+                "moves its rows: ",
+                "all that a step needs of old tokens is in `cache.keys` and "
+                "`cache.values`: keep nothing elsewhere",
+            )
+        ],
         use=_token_by_token,
         describe=_what_differs,
     ),
@@ -299,6 +343,9 @@ def my_step(attention, x, cache):
 )
 
 # ------------------------------------------------------------ 11.3 beam search
+
+
+LONGEST = 50  # more tokens than any trial asks for
 
 
 @cache
@@ -309,6 +356,9 @@ def small_model(seed: int, vocabulary: int = 7) -> Callable[[Any], Tensor]:
 
     def next_scores(tokens: Any) -> Tensor:
         tokens = tuple(int(token) for token in tokens)
+        if len(tokens) > LONGEST:
+            text = f"{len(tokens)} tokens are given, more than max_length: does "
+            raise RuntimeError(text + "`append` change a list that is used again?")
         if tokens not in known:
             with torch.no_grad():
                 logits = model(source, torch.tensor([[BOS, *tokens]]))[0, -1]
@@ -331,6 +381,19 @@ def most_probable(seed: int, longest: int) -> list[int]:
 
 
 FIVE = (10, 23, 33, 45, 53)  # seeds of models whose beams and greedy paths differ
+MORE = (
+    *FIVE,
+    18,
+    31,
+    141,
+    202,
+    232,
+    236,
+    247,
+    273,
+    295,
+    299,
+)  # so that mistakes differ
 
 
 def _for_each(search: Callable) -> Callable:
@@ -356,6 +419,7 @@ def _first_wrong(value: dict, due: dict) -> str:
     shown = yours.tolist() if isinstance(yours, Tensor) else yours
     if isinstance(shown, float) or not isinstance(shown, list):
         kind = "a single number" if isinstance(yours, Tensor) else type(yours).__name__
+        kind = "several things" if isinstance(yours, tuple) else kind
         return f"return the list of ids of one hypothesis, not {kind}"
     return f"for small model {number} it returns {shown!s:.80}, due is {theirs}"
 
@@ -374,6 +438,20 @@ def _is_best(value: dict, due: dict) -> bool:
 
 
 KEEP = "candidates.append((tokens, total))"
+CUT, BEST = "beam = candidates[:beam_size]", "return beam[0][0]"
+
+
+def _aside(among: str, of: str = "ended + beam", stop: str = "False") -> dict:
+    """A patch: what ends among some candidates is set aside; the beam stays full."""
+    return {
+        "beam = [([], 0.0)]": "ended, beam = [], [([], 0.0)]",
+        CUT: f"ended += [c for c in {among} if c[0][-1] == EOS]\n"
+        "        going = [c for c in candidates if c[0][-1] != EOS]\n"
+        f"        beam = going[:beam_size]\n        if {stop}:\n            break",
+        BEST: f"return max({of}, key=lambda c: c[1])[0]",
+    }
+
+
 ADD = "total + score"
 beam = Exercise(
     """\
@@ -397,21 +475,75 @@ def my_beam(next_scores, beam_size, max_length):
             "a hypothesis goes on after its EOS: it stays as it is": {
                 "tokens[-1] == EOS": "False"
             },
-            "a hypothesis that ends is lost: it stays among the candidates": {
-                KEEP: "pass",
-                "return beam[0][0]": "return beam[0][0] if beam else [EOS]",
+            "a hypothesis that ends is lost, or pays for another token at each step: "
+            "it stays among the candidates, with the sum that it has": [
+                {
+                    KEEP: "pass",
+                    "return beam[0][0]": "return beam[0][0] if beam else [EOS]",
+                },
+                {
+                    KEEP: "candidates.append((tokens, total + "
+                    "next_scores(tokens)[EOS].item()))"
+                },
+            ],
+            "it returns a sentence that the beam drops: only the beam_size best "
+            "candidates of a step stay, ended or not": _aside("candidates"),
+            "hypotheses that have ended are set aside: here they keep their places in "
+            "the beam, until better ones push them out": [
+                _aside("candidates[:beam_size]"),
+                _aside("candidates[:beam_size]", stop="len(ended) >= beam_size"),
+                {
+                    "beam = [([], 0.0)]": "ended, beam = [], [([], 0.0)]",
+                    CUT: "best = candidates[: beam_size - len(ended)]\n"
+                    "        ended += [c for c in best if c[0][-1] == EOS]\n"
+                    "        beam = [c for c in best if c[0][-1] != EOS]",
+                    BEST: "return max(ended + beam, key=lambda c: c[1])[0]",
+                },
+            ],
+            "an ended hypothesis is preferred: take max_length steps, then the largest "
+            "sum counts, ended or not": [
+                _aside("candidates[:beam_size]", of="ended or beam"),
+                {
+                    CUT: f"{CUT}\n        if ended := [c for c in beam if c[0][-1] == "
+                    "EOS]:\n            return ended[0][0]"
+                },
+                {
+                    BEST: "return next((c[0] for c in beam if c[0][-1] == EOS), "
+                    "beam[0][0])"
+                },
+            ],
+            "sums are divided by the number of tokens: the largest sum counts, as it "
+            "stands": [
+                {"candidate[1], reverse": "candidate[1] / len(candidate[0]), reverse"},
+                {
+                    "return beam[0][0]": "return max(beam, "
+                    "key=lambda c: c[1] / len(c[0]))[0]"
+                },
+            ],
+            "the beam is wider than beam_size": [
+                {"[:beam_size]": "[: beam_size + 1]"},
+                {"[:beam_size]": "[: 2 * beam_size]"},
+                {"[:beam_size]": "[: 3 * beam_size]"},
+            ],
+            "each first token is continued greedily: rank the continuations of all "
+            "hypotheses together, at every step": {
+                "beam = candidates[:beam_size]": "first = {}\n        for c in "
+                "candidates:\n            first.setdefault(c[0][0], c)\n"
+                "        beam = [*first.values()][:beam_size]",
             },
-            "a hypothesis that ends gives up its place to others: here it keeps it, "
-            "until better ones push it out": {
-                "beam = candidates[:beam_size]": "ended = [c for c in candidates if "
-                "c[0][-1] == EOS]\n        going = [c for c in candidates if "
-                "c[0][-1] != EOS]\n        beam = going[:beam_size] + ended",
-                "return beam[0][0]": "return max(beam, key=lambda c: c[1])[0]",
+            "`next_scores` is asked with BOS in front: it takes the tokens without": {
+                "next_scores(tokens)": "next_scores([BOS, *tokens])"
             },
-            "the first hypothesis that ends is taken: a better one may end later": {
-                "beam = candidates[:beam_size]": "beam = candidates[:beam_size]\n"
-                "        ended = [c for c in beam if c[0][-1] == EOS]\n"
-                "        if ended:\n            return ended[0][0]"
+            "the ids go on with PAD after EOS: the list ends with EOS": {
+                "return beam[0][0]": "return beam[0][0] + [0] * (max_length - "
+                "len(beam[0][0]))"
+            },
+            "the beam is never larger than the vocabulary: beam_size may exceed it": {
+                "candidates[:beam_size]": "candidates[: min(beam_size, "
+                "len(next_scores([])))]"
+            },
+            "EOS is ruled out as the first token: a sentence may end at once": {
+                ADD: "total + score if tokens or token != EOS else -math.inf"
             },
             "the worst candidates are kept: sort from the largest sum down": {
                 "reverse=True": "reverse=False"
@@ -442,7 +574,9 @@ def my_beam(next_scores, beam_size, max_length):
             },
         },
         trials=[
-            _search(FIVE, 3, 8),
+            _search(MORE, 3, 8),
+            _search((4, 30, 85), 6, 12),
+            _search((8, 202, 273), 12, 5),
             _search(FIVE, 2, 8),
             _search(FIVE, 4, 8, "beams of 2, 3 and 4 find what they should"),
             _search(FIVE, 1, 8, "a beam of 1 is greedy decoding"),
@@ -455,10 +589,12 @@ def my_beam(next_scores, beam_size, max_length):
                 accepts=_is_best,
             ),
             _search((7,), 3, 40, vocabulary=9),
+            _search((6, 7), 30, 5, vocabulary=12),
             _search((8,), 30, 1, "other lengths and vocabularies work, too"),
         ],
         use=_for_each,
         describe=_first_wrong,
+        at_once=1,
     ),
     uses={"BOS": BOS, "EOS": EOS},
 )

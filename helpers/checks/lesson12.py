@@ -1,391 +1,371 @@
-"""Lesson 12: score a role, the alignment error rate, a head switched off."""
+"""The exercises of lesson 12, reading attention: reference answers and mistakes."""
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from numbers import Real
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from helpers.attention import MultiHeadAttention
-from helpers.checks.core import (
-    Finding,
-    Mistake,
-    Stop,
-    attempt,
-    check,
-    recognise,
-    right,
-    same,
-    wrong,
-)
+from helpers.checks.engine import Exercise, Part
+from helpers.checks.findings import Stop, wrong
 
-# ------------------------------------------------------------------- 12.1 role score
+# ------------------------------------------------------- 12.1 alignment error rate
 
-ROLE = {
-    # (batch, heads, query_length): the weight that falls on chosen keys
-    "on": lambda weights, chosen: (weights * chosen[:, None]).sum(dim=-1),
-    # (heads,): the mean over the queries that count
-    "mean": lambda on, chosen: on.sum(dim=(0, 2)) / chosen.any(dim=-1).sum(),
-}
-
-
-def _role_score(weights: Tensor, chosen: Tensor, **steps) -> Tensor:
-    steps = ROLE | steps
-    return steps["mean"](steps["on"](weights, chosen), chosen)
-
-
-def _by_sentence(on: Tensor, chosen: Tensor) -> Tensor:
-    return (on.sum(dim=2) / chosen.any(dim=-1).sum(dim=-1)[:, None]).mean(dim=0)
-
-
-def _largest(weights: Tensor, chosen: Tensor) -> Tensor:
-    """1 where the largest weight lies on a chosen key."""
-    top = weights.argmax(dim=-1, keepdim=True)
-    return chosen[:, None].expand_as(weights).gather(-1, top)[..., 0].float()
-
-
-ROLE_MISTAKES = [
-    Mistake(
-        "queries without a chosen key are counted",
-        "divide by the number of rows of `chosen` that mark any key: "
-        "`chosen.any(dim=-1).sum()`",
-        {"mean": lambda on, chosen: on.mean(dim=(0, 2))},
-    ),
-    Mistake(
-        "it is the mean weight of a chosen key",
-        "a query's weights on its chosen keys are added up; count queries, not keys",
-        {"mean": lambda on, chosen: on.sum(dim=(0, 2)) / chosen.sum()},
-    ),
-    Mistake(
-        "keys are counted that some query chooses",
-        "count queries with a chosen key: `chosen.any(dim=-1).sum()`",
-        {"mean": lambda on, chosen: on.sum(dim=(0, 2)) / chosen.any(dim=1).sum()},
-    ),
-    Mistake(
-        "it is a sum, not a mean",
-        "divide by the number of queries that have a chosen key",
-        {"mean": lambda on, chosen: on.sum(dim=(0, 2))},
-    ),
-    Mistake(
-        "each sentence counts the same",
-        "the mean runs over all queries of the batch; a mean of the sentences' means "
-        "lets short ones count more",
-        {"mean": _by_sentence},
-    ),
-    Mistake(
-        "the heads are averaged",
-        "sum over batch and queries alone, `dim=(0, 2)`, so that one number a head "
-        "remains",
-        {"mean": lambda on, chosen: ROLE["mean"](on, chosen).mean()},
-    ),
-    Mistake(
-        "the sentences are kept apart",
-        "one score for each head: the batch is summed over as well",
-        {"mean": lambda on, chosen: on.sum(2) / chosen.any(-1).sum(-1)[:, None]},
-    ),
-    Mistake(
-        "it counts how often the largest weight is on a chosen key",
-        "that is a good measure too, but here the weights themselves are added",
-        {"on": _largest},
-    ),
-    Mistake(
-        "the weights are averaged over the keys",
-        "a query's weights on its chosen keys are added up, `sum(dim=-1)`",
-        {"on": lambda weights, chosen: (weights * chosen[:, None]).mean(dim=-1)},
-    ),
-    Mistake(
-        "only the largest of the weights on chosen keys is taken",
-        "a role may have several keys: add their weights",
-        {"on": lambda weights, chosen: (weights * chosen[:, None]).amax(dim=-1)},
-    ),
-    Mistake(
-        "the weights on all other keys are added",
-        "`chosen` is True where a key plays the role",
-        {"on": lambda weights, chosen: (weights * ~chosen[:, None]).sum(dim=-1)},
-    ),
-    Mistake(
-        "queries and keys are swapped",
-        "a row of `weights` and of `chosen` is a query; the sum over keys is the sum "
-        "over the last axis",
-        {"on": lambda weights, chosen: (weights * chosen[:, None].mT).sum(dim=-1)},
-    ),
-]
-
-
-def _role_inputs() -> tuple[Tensor, Tensor]:
-    generator = torch.Generator().manual_seed(12)
-    weights = torch.randn(4, 3, 5, 5, generator=generator).mul(2).softmax(dim=-1)
-    chosen = torch.rand(4, 5, 5, generator=generator) < 0.3
-    chosen[0, 1:] = False  # sentences with few queries that count, and with many
-    chosen[1, :, 2] = True
-    return weights, chosen
-
-
-@check
-def role_score(function: Callable[[Tensor, Tensor], Tensor]) -> Iterator[Finding]:
-    """Exercise 12.1: `function(weights, chosen)` gives a score for each head."""
-    weights = torch.tensor([[[[0.2, 0.5, 0.3], [0.3, 0.3, 0.4], [0.1, 0.1, 0.8]]]])
-    chosen = torch.tensor([[[True, True, False], [True, False, False], [False] * 3]])
-    for inputs, praise in (
-        ((weights, chosen), "the example by hand gives 0.5"),
-        (_role_inputs(), "heads, sentences and queries without such a key are right"),
-    ):
-        output = attempt(function, *inputs)
-        if isinstance(output, list | Real):
-            output = torch.as_tensor(output)
-        if not isinstance(output, Tensor):
-            raise Stop(
-                wrong(f"return a tensor (heads,), not a {type(output).__name__}")
-            )
-        expected = _role_score(*inputs)
-        if same(output, expected):
-            yield right(praise)
-            continue
-        # The second inputs tell more mistakes apart.
-        inputs = _role_inputs()
-        output, expected = attempt(function, *inputs), _role_score(*inputs)
-        output = torch.as_tensor(output)
-        if made := recognise(output, _role_score, ROLE_MISTAKES, inputs):
-            raise Stop(wrong("; and ".join(f"{m.name}: {m.hint}" for m in made)))
-        if output.shape != expected.shape:
-            shapes = f"{tuple(output.shape)}, due is {tuple(expected.shape)}"
-            raise Stop(wrong(f"one score for each head: the shape is {shapes}"))
-        numbers = [
-            ", ".join(f"{x:.3f}" for x in scores.flatten().tolist())
-            for scores in (output, expected)
-        ]
-        text = f"three heads give {numbers[0]}, due is {numbers[1]}: add the weights "
-        raise Stop(
-            wrong(text + "on chosen keys, then average over queries that have any")
-        )
-
-
-# ---------------------------------------------------------- 12.2 alignment error rate
-
-Links = Sequence[Collection[tuple[int, int]]]
-
-
-def _counts(found: Links, truth: Links) -> list[tuple[int, int, int]]:
-    """Of each sentence: links shared, found, true."""
-    pairs = [(set(f), set(t)) for f, t in zip(found, truth, strict=True)]
-    return [(len(f & t), len(f), len(t)) for f, t in pairs]
-
-
-def _error_rate(found: Links, truth: Links) -> float:
-    shared, ours, theirs = map(sum, zip(*_counts(found, truth), strict=True))
-    return 1 - 2 * shared / (ours + theirs)
-
-
-def _of_sums(formula: Callable[[int, int, int], float]) -> Callable:
-    def rate(found: Links, truth: Links) -> float:
-        return formula(*map(sum, zip(*_counts(found, truth), strict=True)))
-
-    return rate
-
-
-def _mean_of_sentences(found: Links, truth: Links) -> float:
-    rates = [1 - 2 * s / (f + t) for s, f, t in _counts(found, truth)]
-    return sum(rates) / len(rates)
-
-
-def _with_repeats(found: Links, truth: Links) -> float:
-    shared = sum(link in t for f, t in zip(found, truth, strict=True) for link in f)
-    return 1 - 2 * shared / sum(map(len, [*found, *truth]))
-
-
-def _repeats_in_size(found: Links, truth: Links) -> float:
-    shared = sum(s for s, _, _ in _counts(found, truth))
-    return 1 - 2 * shared / sum(map(len, [*found, *truth]))
-
-
-def _one_bag(found: Links, truth: Links) -> float:
-    ours, theirs = ({link for row in side for link in row} for side in (found, truth))
-    return 1 - 2 * len(ours & theirs) / (len(ours) + len(theirs))
-
-
+SHARED = "shared += len(set(ours) & set(theirs))"
+LINKS = "links += len(set(ours)) + len(set(theirs))"
+RATE = "1 - 2 * shared / links"
 RATE_MISTAKES = {
     "the error rates of the sentences are averaged: count links over all sentences "
-    "first, and divide once": _mean_of_sentences,
-    "the 2 is missing: shared links stand in both counts below": _of_sums(
-        lambda s, f, t: 1 - s / (f + t)
-    ),
-    "this is the share that is right; the error rate is 1 minus it": _of_sums(
-        lambda s, f, t: 2 * s / (f + t)
-    ),
+    "first, and divide once": {
+        "shared = links = 0": "rates = []",
+        SHARED: SHARED.replace("+=", "="),
+        LINKS: LINKS.replace("+=", "=") + f"; rates.append({RATE})",
+        f"return {RATE}": "return sum(rates) / len(rates)",
+    },
+    "the 2 is missing: shared links stand in both counts below": {
+        RATE: "1 - shared / links"
+    },
+    "this is the share that is right; the error rate is 1 minus it": {
+        RATE: "2 * shared / links"
+    },
     "only the links found are counted below: that is 1 - precision, and one sure link "
-    "would be perfect": _of_sums(lambda s, f, t: 1 - s / f),
+    "would be perfect": {LINKS: "links += len(set(ours))", RATE: "1 - shared / links"},
     "only the true links are counted below: that is 1 - recall, and linking "
-    "everything would be perfect": _of_sums(lambda s, f, t: 1 - s / t),
-    "below stands the union, in which shared links count once: add the two "
-    "sizes": _of_sums(lambda s, f, t: 1 - s / (f + t - s)),
-    "with the union below the 2 is too much, and the sum is due: add the two "
-    "sizes": _of_sums(lambda s, f, t: 1 - 2 * s / (f + t - s)),
-    "a link that is given twice counts twice: make sets": _with_repeats,
-    "the links below are counted with repeats: take the sizes of the sets": (
-        _repeats_in_size
-    ),
-    "all sentences are put into one set: the same pair of places in two sentences are "
-    "two links": _one_bag,
+    "everything would be perfect": {
+        LINKS: "links += len(set(theirs))",
+        RATE: "1 - shared / links",
+    },
+    "below stands the union, in which shared links count once: add the two sizes": [
+        {LINKS: "links += len(set(ours) | set(theirs))", RATE: form}
+        for form in ("1 - shared / links", RATE)
+    ],
+    "a link that is given twice counts twice: make sets": [
+        {
+            SHARED: "shared += sum(link in theirs for link in ours)",
+            LINKS: "links += len(ours) + len(theirs)",
+        },
+        {LINKS: "links += len(ours) + len(theirs)"},
+        {SHARED: "shared += sum(link in theirs for link in ours)"},
+    ],
+    "all sentences are put into one set: the same pair of places in two sentences is "
+    "two links": {
+        "zip(found, truth)": "[(sum(map(list, found), []), sum(map(list, truth), []))]"
+    },
+    "the order of a link's two places counts: English first, then French": {
+        SHARED: "shared += len({tuple(sorted(x)) for x in ours} & "
+        "{tuple(sorted(x)) for x in theirs})"
+    },
+    "return a share from 0 to 1, not percent": {RATE: f"100 * ({RATE})"},
 }
-ALIGNMENTS = [
-    ([[(0, 0), (1, 1)]], [((0, 0), (1, 2))]),
-    (
-        [[(0, 0), (1, 1), (1, 1), (2, 2)], [(0, 0), (3, 1)], [], [(1, 0), (0, 2)]],
-        [
-            ((0, 0), (1, 1), (2, 3), (3, 2), (4, 4)),
-            ((0, 0),),
-            ((2, 2), (1, 0)),
-            ((0, 0), (1, 0), (2, 2)),
+BY_HAND = [[(0, 0), (1, 1)]], [[(0, 0), (1, 2)]]
+SEVERAL = (
+    [[(0, 0), (1, 1), (1, 1), (2, 2), (3, 0)], [(0, 0), (3, 1)], [], [(1, 0), (0, 2)]],
+    [
+        ((0, 0), (1, 1), (2, 3), (3, 2), (4, 4)),
+        ((0, 0),),
+        ((2, 2), (1, 0)),
+        ((0, 1), (1, 0), (2, 2)),
+    ],
+)
+PERFECT = [[(0, 1), (2, 0)], [(1, 1)]], [[(2, 0), (0, 1)], [(1, 1)]]
+
+
+def _drawn_links(seed: int) -> tuple[list, list]:
+    """Links of a few sentences; some are true, and some stand there twice."""
+    generator = torch.Generator().manual_seed(seed)
+    sides = []
+    for _ in range(2):
+        rows = torch.randint(4, (3 + seed % 3, 6, 2), generator=generator).tolist()
+        sides.append(
+            [[tuple(link) for link in row[: 3 + i]] for i, row in enumerate(rows)]
+        )
+    return sides[0], sides[1]
+
+
+error_rate = Exercise(
+    """\
+def my_error_rate(found, truth):
+    shared = links = 0
+    for ours, theirs in zip(found, truth):
+        shared += len(set(ours) & set(theirs))
+        links += len(set(ours)) + len(set(theirs))
+    return 1 - 2 * shared / links
+""",
+    Part(
+        "my_error_rate",
+        RATE_MISTAKES,
+        lambda seed: [_drawn_links(37), BY_HAND, PERFECT, SEVERAL, _drawn_links(seed)],
+        ["four sentences are right"],
+        others="other sentences, and a perfect alignment, too",
+        doubt="",
+        gradients=False,
+        measure=lambda output, *inputs: _one_number(output),
+    ),
+)
+
+
+def _one_number(output: Any) -> float:
+    """The answer as a number; Stop if it is none."""
+    try:
+        return float(output)
+    except (TypeError, ValueError):
+        kind = type(output).__name__
+        raise Stop(wrong(f"return one number, not a {kind}")) from None
+
+
+# ------------------------------------------------------------------- 12.2 the patch
+
+BOTH = "x, donor = layers[number](x), layers[number](donor)"
+PUT = "x[:, place] = donor[:, place]"
+PATCH_MISTAKES = {
+    "the donor's embedded vector is put in: let the donor run through the layers, too, "
+    "and take its vector of this level": {BOTH: "x = layers[number](x)"},
+    "the patch comes one level too low: level 1 is above the first layer": {
+        "if number == level": "if number == max(level - 1, 0)"
+    },
+    "the patch comes one level too high: level 0 is below the first layer": {
+        "if number == level": "if number == min(level + 1, len(layers))"
+    },
+    "all places are replaced: only the one at `place`": {PUT: "x[:] = donor"},
+    "the vector is put in again at the levels above: only at `level`": {
+        "if number == level": "if number >= level"
+    },
+    "the vector is put in at the levels below, too: only at `level`": {
+        "if number == level": "if number <= level"
+    },
+    "only the first sentence is patched: all of the batch": {
+        PUT: "x[0, place] = donor[0, place]"
+    },
+    "the first axis is the batch, the places are on the second": {
+        PUT: "x[place % len(x)] = donor[place % len(x)]"
+    },
+    "the place before is patched: places count from 0": {
+        PUT: "x[:, place - 1] = donor[:, place - 1]"
+    },
+    "the vector is put in at the right place, but it is the donor's first one": {
+        PUT: "x[:, place] = donor[:, 0]"
+    },
+    "the donor's vector is added: it replaces the sentence's": {
+        PUT: "x[:, place] = x[:, place] + donor[:, place]"
+    },
+    "it is the other way round: the donor gets a vector of the sentence": {
+        PUT: "x, donor = donor.clone(), x; x[:, place] = donor[:, place]"
+    },
+    "the layers above the patch are missing": {
+        "if number < len(layers)": "if number < min(level, len(layers))"
+    },
+    "the layers below the patch are missing": {
+        "if number < len(layers)": "if level <= number < len(layers)"
+    },
+    "nothing is put in at the top: `level` may be len(layers)": {
+        "if number == level": "if number == level < len(layers)"
+    },
+}
+
+
+class Mixing(nn.Module):
+    """A layer that lets places see each other, by where they stand."""
+
+    def __init__(self, d_model: int, generator: torch.Generator):
+        super().__init__()
+        draws = torch.randn(3, d_model, d_model, generator=generator) / d_model**0.5
+        self.own, self.before, self.all = (nn.Parameter(part) for part in draws)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(batch, length, d_model) -> the same shape."""
+        before = torch.cat([torch.zeros_like(x[:, :1]), x[:, :-1]], dim=1)
+        mixed = x @ self.own + before @ self.before + x.mean(1, keepdim=True) @ self.all
+        return x + mixed.tanh()
+
+
+def _patch_inputs(
+    seed: int, batch: int, length: int, n_layers: int, level: int, place: int
+) -> tuple:
+    """Layers, two sentences, level and place."""
+    generator = torch.Generator().manual_seed(seed)
+    d_model = 4 + seed % 3
+    layers = nn.ModuleList(Mixing(d_model, generator) for _ in range(n_layers))
+    both = torch.randn(2, batch, length, d_model, generator=generator)
+    return layers.requires_grad_(False), both[0], both[1], level, place
+
+
+put_in = Exercise(
+    """\
+def my_patch(layers, x, donor, level, place):
+    for number in range(len(layers) + 1):
+        if number == level:
+            x = x.clone()
+            x[:, place] = donor[:, place]
+        if number < len(layers):
+            x, donor = layers[number](x), layers[number](donor)
+    return x
+""",
+    Part(
+        "my_patch",
+        PATCH_MISTAKES,
+        lambda seed: [
+            _patch_inputs(seed, 3, 5, 3, 1, 2),
+            _patch_inputs(seed, 2, 4, 3, 0, 1),
+            _patch_inputs(seed, 2, 4, 3, 3, 3),
+            _patch_inputs(seed, 2, 6, 4, 3, 1),
+            _patch_inputs(seed, 1 + seed % 2, 3 + seed % 3, 2, 1, seed % 3),
         ],
+        ["between two layers"],
+        others="below the first layer and at the top, too",
+        doubt="",
+        gradients=False,
+        measure=lambda output, *inputs: (
+            output.detach() if isinstance(output, Tensor) else output
+        ),
     ),
-]
+)
 
+# -------------------------------------------------------------- 12.3 find the places
 
-@check
-def error_rate(function: Callable[[Links, Links], float]) -> Iterator[Finding]:
-    """Exercise 12.2: `function(found, truth)` gives the alignment error rate."""
-    answers = [_rate(attempt(function, *case)) for case in ALIGNMENTS]
-    due = [_error_rate(*case) for case in ALIGNMENTS]
-    close = [abs(a - d) < 1e-6 for a, d in zip(answers, due, strict=True)]
-    if all(close):
-        yield right("one of two links right, two true ones: 0.5")
-        yield right("links are counted over all sentences, repeated ones once")
-        return
-    for name, version in RATE_MISTAKES.items():
-        made = [version(*case) for case in ALIGNMENTS]
-        if all(abs(a - m) < 1e-6 for a, m in zip(answers, made, strict=True)):
-            raise Stop(wrong(name))
-    if all(abs(a - 100 * d) < 1e-4 for a, d in zip(answers, due, strict=True)):
-        raise Stop(wrong("give a share from 0 to 1, not percent"))
-    i = close.index(False)
-    found, truth = ALIGNMENTS[i]
-    raise Stop(
-        wrong(
-            f"found {found} and true {truth}: you give {answers[i]:.3f}, due is "
-            f"{due[i]:.3f}"
-        )
-    )
-
-
-def _rate(output) -> float:
-    if isinstance(output, Tensor) and output.numel() == 1:
-        output = output.item()
-    if isinstance(output, bool) or not isinstance(output, Real):
-        raise Stop(wrong(f"return one number, not {output!r:.40}"))
-    return float(output)
-
-
-# ------------------------------------------------------------------ 12.3 switched off
-
-D_MODEL, HEADS = 12, 3
-
-
-def _module() -> MultiHeadAttention:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(3)
-        module = MultiHeadAttention(D_MODEL, HEADS)
-        for layer in module.children():  # also biases that are not zero
-            nn.init.normal_(layer.bias)
-    return module.eval()
-
-
-SIZE = D_MODEL // HEADS
-OWN = {"names": ("output:columns",), "part": lambda h: slice(h * SIZE, (h + 1) * SIZE)}
-OFF_MISTAKES = {
-    "rows of the output projection are zeroed: those are features of the result, which "
-    "all heads share; the heads' contexts come in by columns, `weight[:, …]`": {
-        "names": ("output",)
+SIZES = "range(1, memory.size(1) + 1)"
+SHARE = "(said == wanted).float().mean().item()"
+PLACES_OF = "patched[:, places] = donor[:, places]"
+BEST = "best = max(shares, key=shares.get)"
+ENOUGH = "shares[best] >= 0.9"
+FIND_MISTAKES = {
+    "of several sets of this size, the first that reaches 90 % is returned: take the "
+    "one with the largest share": {
+        BEST: "best = next((p for p in shares if shares[p] >= 0.9), "
+        "max(shares, key=shares.get))"
     },
-    "the next head is gone: heads are counted from 0": {
-        "part": lambda h: slice((h + 1) * SIZE, (h + 2) * SIZE)
+    "the best single place is returned, though it reaches less than 90 %: try larger "
+    "sets then": {ENOUGH: "True"},
+    "larger sets than that are tried, too: the smallest one that reaches 90 % is due": {
+        SIZES: "range(memory.size(1), 0, -1)"
     },
-    "the head before is gone: heads are counted from 0": {
-        "part": lambda h: slice((h - 1) % HEADS * SIZE, (h - 1) % HEADS * SIZE + SIZE)
+    "half of the rows suffice: 90 % are due": {ENOUGH: "shares[best] >= 0.5"},
+    "all rows are demanded: 90 % are due": {ENOUGH: "shares[best] >= 0.999"},
+    "all words are compared: only the one at `word`": {
+        SHARE: "(run(patched) == run(donor)).float().mean().item()"
     },
-    "only one column is zeroed: a head owns d_head of them, from head·d_head on": {
-        "part": lambda h: slice(h, h + 1)
+    "the first word is compared: the one at `word` is due": {
+        "wanted = run(donor)[:, word]": "wanted = run(donor)[:, 0]",
+        "said = run(patched)[:, word]": "said = run(patched)[:, 0]",
     },
-    "every n-th column is zeroed: a head's columns lie side by side": {
-        "part": lambda h: slice(h, None, HEADS)
+    "any other word counts: it must be the donor's": {
+        SHARE: "(said != run(memory)[:, word]).float().mean().item()"
     },
-    "all heads but this one are gone": {
-        "part": lambda h: [c for c in range(D_MODEL) if c // SIZE != h]
+    "it counts how often the sentence's own word stays: count the donor's": {
+        "wanted = run(donor)": "wanted = run(memory)"
     },
-    "all heads are gone": {"part": lambda h: slice(None)},
-    "its queries or its keys are zero: then all scores are equal, and the head looks "
-    "everywhere instead of nowhere": {"names": ("query",)},
-    "its values have zero weights but keep their bias, which still arrives": {
-        "names": ("value:weight",)
+    "the sentence's vectors are put into the donor's: it is the other way round": {
+        "patched = memory.clone()": "patched = donor.clone()",
+        PLACES_OF: "patched[:, places] = memory[:, places]",
+    },
+    "only the first row is patched: all of them": {
+        PLACES_OF: "patched[0, places] = donor[0, places]"
+    },
+    "the places count from 1 in what is returned: from 0": {
+        "[*best]": "[place + 1 for place in best]"
+    },
+    "only neighbouring places are tried together: any set may do": {
+        "combinations(range(memory.size(1)), size)": "[tuple(range(i, i + size)) "
+        "for i in range(memory.size(1) - size + 1)]"
     },
 }
+# For each word, sets of places, and the share of rows in which each suffices.
+RULES = [
+    [({3}, 1.0), ({1}, 0.94)],
+    [({1, 3}, 1.0), ({0, 3}, 0.91), ({1}, 0.55), ({3}, 0.3), ({0}, 0.6)],
+    [({0, 2, 3}, 0.95), ({0, 1}, 0.7)],
+    [({3}, 0.93), ({1, 2}, 1.0)],
+    [({1, 2}, 1.0), ({0}, 0.3)],
+]
+ORDER = 0, 4, 1, 2, 3
 
 
-def _switched_off(head: int, **changes) -> MultiHeadAttention:
-    """The module without this head, or with one of the mistakes above."""
-    changes = OWN | changes
-    module, part = _module(), changes["part"](head)
-    with torch.no_grad():
-        for name in changes["names"]:
-            layer = getattr(module, f"{name.split(':')[0]}_projection")
-            if name.endswith(":columns"):
-                layer.weight[:, part] = 0
-            else:
-                layer.weight[part] = 0
-                if not name.endswith(":weight"):
-                    layer.bias[part] = 0
-    return module
+class Hidden(nn.Module):
+    """Writes words that follow the donor where enough of its vectors are put in."""
+
+    def __init__(self, donor: Tensor, rules: Sequence):
+        super().__init__()
+        self.donor, self.rules = donor, rules
+
+    def forward(self, memory: Tensor) -> Tensor:
+        """(batch, length, d_model) -> words (batch, len(rules)).
+
+        1 is the sentence's word, 2 the donor's, 3 another that a patch may give.
+        """
+        put_in = (memory == self.donor).all(dim=-1)  # (batch, length)
+        row = torch.arange(len(memory)) / len(memory)
+        written = []
+        for number, rule in enumerate(self.rules):
+            odd = put_in[:, number % put_in.size(1)] & (row < 0.97)
+            said = torch.where(odd, 3, 1)
+            for places, share in rule:
+                enough = put_in[:, sorted(places)].all(dim=1) & (row < share)
+                said = said.masked_fill(enough, 2)
+            written.append(said.masked_fill(put_in.all(dim=1), 2))
+        return torch.stack(written, dim=1)
 
 
-def _outputs(module: nn.Module) -> Tensor:
-    generator = torch.Generator().manual_seed(5)
-    query = torch.randn(2, 4, D_MODEL, generator=generator)
-    memory = torch.randn(2, 6, D_MODEL, generator=generator)
-    with torch.no_grad():
-        return module(query, memory, memory)
+def _find_inputs(seed: int, length: int, word: int) -> tuple:
+    """A hidden rule, two memories, and the word in question."""
+    generator = torch.Generator().manual_seed(seed)
+    memory, donor = torch.randn(2, 100, length, 3, generator=generator)
+    turn = seed % length
+    rules = [
+        [({(i + turn) % length for i in places}, share) for places, share in rule]
+        for rule in RULES
+    ]
+    return Hidden(donor, rules), memory, donor, word
 
 
-@check
-def switched_off(
-    function: Callable[[MultiHeadAttention, int], MultiHeadAttention],
-) -> Iterator[Finding]:
-    """Exercise 12.3: `function(module, head)` gives a copy without that head."""
-    for head in (1, 0, 2):
-        original = _module()
-        before = {k: v.clone() for k, v in original.state_dict().items()}
-        copy = attempt(function, original, head)
-        if not isinstance(copy, nn.Module):
-            raise Stop(
-                wrong(f"return a MultiHeadAttention, not a {type(copy).__name__}")
-            )
-        after = original.state_dict()
-        if any(not torch.equal(before[k], after[k]) for k in before):
-            text = "the module that came in is changed; "
-            if copy is original:
-                raise Stop(wrong(text + "work on a copy: `copy.deepcopy(module)`"))
-            raise Stop(wrong(text + "the copy shares its weights: use copy.deepcopy"))
-        output, plain = _outputs(copy), _outputs(_module())
-        expected = _outputs(_switched_off(head))
-        if not same(output, expected):
-            raise Stop(wrong(_off_fault(output, plain, head)))
-        if head == 1:
-            yield right("head 1 contributes nothing, the others do as before")
-            yield right("the module that came in is unchanged")
-    yield right("and so for head 0 and head 2")
+def _places(output: Any, run: nn.Module, memory: Tensor, *rest: Any) -> Tensor:
+    """The answer as ones and zeros over the places; Stop if it is none."""
+    length = memory.size(1)
+    try:
+        found = torch.as_tensor([*output] if isinstance(output, set) else output)
+    except (TypeError, ValueError, RuntimeError):
+        raise Stop(wrong(f"return a list of places, not {str(output)[:40]}")) from None
+    found = found.flatten().tolist()
+    if any(place not in range(length) for place in found):
+        text = f"the places count from 0 to {length - 1}, yours are {found}"
+        raise Stop(wrong(text))
+    chosen = torch.zeros(length)
+    chosen[[int(place) for place in found]] = 1
+    return chosen
 
 
-def _off_fault(output: Tensor, plain: Tensor, head: int) -> str:
-    if same(output, plain):
-        return f"the output is that of all heads: head {head} still contributes"
-    for name, changes in OFF_MISTAKES.items():
-        if same(output, _outputs(_switched_off(head, **changes))):
-            return name
-    bias = _module().output_projection.bias
-    if same(output + bias, _outputs(_switched_off(head))):
-        return (
-            "the bias of the output projection is zeroed too: it belongs to no head, "
-            "so it stays"
-        )
-    return (
-        f"without head {head} the output differs from what is due: set the head's "
-        "columns of `output_projection.weight` to zero, and nothing else"
-    )
+def _other_places(value: Tensor, due: Tensor) -> str:
+    yours, theirs = (x.nonzero().flatten().tolist() for x in (value, due))
+    return f"yours are the places {yours}; {theirs} is smaller, or has a larger share"
+
+
+find_places = Exercise(
+    """\
+def find_places(run, memory, donor, word):
+    wanted = run(donor)[:, word]
+    for size in range(1, memory.size(1) + 1):
+        shares = {}
+        for places in combinations(range(memory.size(1)), size):
+            patched = memory.clone()
+            patched[:, places] = donor[:, places]
+            said = run(patched)[:, word]
+            shares[places] = (said == wanted).float().mean().item()
+        best = max(shares, key=shares.get)
+        if shares[best] >= 0.9:
+            return [*best]
+""",
+    Part(
+        "find_places",
+        FIND_MISTAKES,
+        lambda seed: [
+            *(_find_inputs(5 * seed, 5, word) for word in ORDER),
+            *(_find_inputs(5 * seed + 2, 4 + seed % 2, word) for word in ORDER),
+        ],
+        ["a fact at a single place is found"],
+        others="so are facts that sit at two or three",
+        doubt="",
+        gradients=False,
+        measure=_places,
+        describe=_other_places,
+    ),
+    uses={"combinations": combinations},
+)

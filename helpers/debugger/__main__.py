@@ -9,24 +9,31 @@ import argparse
 import importlib
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from torch import nn
 
+from helpers.checks.findings import says
 from helpers.debugger.adapters import of_course, of_hugging_face
+from helpers.debugger.given import KINDS
 from helpers.debugger.properties import CHECKS, Subject, examine
-from helpers.debugger.subject import KINDS
+from helpers.debugger.report import chosen
 from helpers.transformer import Transformer
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Examine what the command line names."""
     options = parser().parse_args(arguments)
+    only = options.only or None
     try:
-        build = imported(options.builder)
-        subject = subject_of(build, options)
-        report = examine(subject, draw=False, only=options.only or None)
-    except (ValueError, TypeError) as error:
-        print(f"{options.builder}: {error}", file=sys.stderr)
+        subject = subject_of(imported(options.builder), options)
+        chosen(subject, only)  # whether there are such checks
+    except (Exception, SystemExit) as error:  # whatever the builder's module may raise
+        said = str(error) if isinstance(error, ValueError) else says(error)
+        print(f"{options.builder}: {said}", file=sys.stderr)
+        return 2
+    report = examine(subject, draw=False, only=only)
+    if not report.judged:
         return 2
     return 0 if report.sound else 1
 
@@ -65,8 +72,6 @@ def imported(name: str) -> Callable:
 def subject_of(build: Callable, options: argparse.Namespace) -> Subject:
     """What the function builds, as a Subject with the options of the command line."""
     built = build()
-    if isinstance(built, Subject):
-        return built
     named = {
         "kind": options.kind,
         "source_vocab": options.vocab,
@@ -77,6 +82,11 @@ def subject_of(build: Callable, options: argparse.Namespace) -> Subject:
         "skip": tuple(options.skip) or None,
     }
     given = {name: value for name, value in named.items() if value is not None}
+    if isinstance(built, Subject):
+        for name in ("kind", "source_vocab", "target_vocab"):
+            if name in given:
+                raise ValueError(f"a Subject is built, which says its own {name}")
+        return replace(built, **given)
     given["rebuild"] = lambda: _adapted(build(), dict(given))
     return _adapted(built, given)
 

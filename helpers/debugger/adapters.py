@@ -4,19 +4,24 @@ An adapter is a function of three lines: what the model is called with, the size
 vocabularies, and that is a `Subject`. For another interface, write another.
 """
 
+import inspect
 import re
 from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from helpers import PAD
 from helpers.attention import record_attention
-from helpers.debugger.subject import Subject
+from helpers.debugger.subject import TRIED, Subject, Unknown
 from helpers.decoding import start_decoding
 from helpers.plots.pages import KINDS
 from helpers.readings.interface import Translator
 from helpers.transformer import Transformer
+
+# Of Hugging Face's models: parts that the logits do not go through.
+UNUSED = ("pooler", "contact_head")
 
 # What Subject calls the kinds of attention, and what the pages of maps call them.
 NAMES = {
@@ -116,16 +121,26 @@ def of_hugging_face(model: nn.Module, **options) -> Subject:
 
     Which one follows from its configuration and its class. Padding is told by the mask,
     so that 0 may be an ordinary token of its own. Built from a configuration or loaded;
-    say `trained=True` of a loaded one. ValueError for a model that gives neither logits
-    nor states.
+    say `trained=True` of a loaded one. ValueError for what is no such model, and for an
+    encoder–decoder without the head that makes logits.
     """
-    config, given = model.config, {"module": model}
+    config, given = getattr(model, "config", None), {"module": model}
+    kind = type(model).__name__
+    if not hasattr(config, "is_encoder_decoder"):
+        raise ValueError(f"a {kind} is no model of transformers: hand it to `Subject`")
+    if config.is_encoder_decoder and model.get_output_embeddings() is None:
+        raise ValueError(
+            f"{kind} gives states, no logits: take the class with a head, as "
+            "T5ForConditionalGeneration"
+        )
     given["kind"] = _kind_of(model)
     given["source_vocab"] = config.vocab_size
-    longest = getattr(config, "max_position_embeddings", None) or 40
-    given["longest"] = min(40, longest)
-    given["unused"] = tuple(n for n, _ in model.named_modules() if n.endswith("pooler"))
+    if 0 < (getattr(config, "max_position_embeddings", None) or 0) < TRIED:
+        given["longest"] = config.max_position_embeddings
+    given["unused"] = tuple(n for n, _ in model.named_modules() if n.endswith(UNUSED))
     given["tied"] = _tied(model)
+    if given["kind"] == "decoder":
+        given["steps"] = _by_cache(model)
     function = _of_both if given["kind"] == "encoder-decoder" else _of_one
     return Subject(function(model), **{**given, **options})
 
@@ -133,28 +148,52 @@ def of_hugging_face(model: nn.Module, **options) -> Subject:
 def _kind_of(model: nn.Module) -> str:
     if model.config.is_encoder_decoder:
         return "encoder-decoder"
-    name = type(model).__name__
-    causal = (
-        "CausalLM" in name
-        or "LMHead" in name
-        or getattr(model.config, "is_decoder", False)
+    name, config = type(model).__name__, model.config
+    # XLM's and XLNet's heads look both ways, unless their configurations say otherwise.
+    one_way = getattr(config, "causal", True) and (
+        getattr(config, "attn_type", "uni") != "bi"
     )
-    return "decoder" if causal else "encoder"
+    causal = "CausalLM" in name or ("LMHead" in name and one_way)
+    return "decoder" if causal or getattr(config, "is_decoder", False) else "encoder"
 
 
 def _tied(model: nn.Module) -> tuple[tuple[str, str], ...]:
-    """The output matrix and the embedding, if the configuration says they are one."""
-    head, embedding = model.get_output_embeddings(), model.get_input_embeddings()
-    if head is None or not getattr(model.config, "tie_word_embeddings", False):
-        return ()
-    names = {id(part): name for name, part in model.named_modules()}
-    return ((f"{names[id(head)]}.weight", f"{names[id(embedding)]}.weight"),)
+    """What the library itself ties, as the output matrix to an embedding."""
+    names = {name for name, _ in model.named_parameters(remove_duplicate=False)}
+    pairs = dict(getattr(model, "all_tied_weights_keys", None) or {}).items()
+    return tuple(pair for pair in pairs if names.issuperset(pair))
+
+
+def _seen_by_all(model: nn.Module, mask: Tensor) -> dict[str, Tensor]:
+    """Longformer's and LED's global attention, for the first word."""
+    if "global_attention_mask" not in inspect.signature(model.forward).parameters:
+        return {}
+    return {"global_attention_mask": mask * F.one_hot(mask.new_tensor(0), mask.size(1))}
+
+
+def _by_cache(model: nn.Module) -> Callable[[Tensor], Tensor]:
+    """Token by token, with the cache that the model returns."""
+
+    def steps(tokens: Tensor) -> Tensor:
+        cache, parts = None, []
+        for end, token in enumerate(tokens.split(1, dim=1), start=1):
+            given = {"attention_mask": (tokens[:, :end] != PAD).long()}
+            given |= {"past_key_values": cache, "use_cache": True}
+            output = model(input_ids=token, **given)
+            cache = getattr(output, "past_key_values", None)
+            if cache is None:
+                raise Unknown("the model returns no cache")
+            parts.append(output.logits)
+        return torch.cat(parts, dim=1)
+
+    return steps
 
 
 def _of_both(model: nn.Module) -> Callable[[Tensor, Tensor], Tensor]:
     def logits(source: Tensor, target: Tensor) -> Tensor:
         mask = (source != PAD).long()
         given = {"attention_mask": mask, "decoder_input_ids": target}
+        given |= _seen_by_all(model, mask)
         return model(input_ids=source, **given, use_cache=False).logits
 
     return logits
@@ -165,7 +204,8 @@ def _of_one(model: nn.Module) -> Callable[[Tensor], Tensor]:
 
     def logits(tokens: Tensor) -> Tensor:
         mask = (tokens != PAD).long()
-        output = model(input_ids=tokens, attention_mask=mask, **options)
+        given = {**options, **_seen_by_all(model, mask)}
+        output = model(input_ids=tokens, attention_mask=mask, **given)
         found = getattr(output, "logits", None)
         return output.last_hidden_state if found is None else found
 

@@ -20,6 +20,13 @@ def subject_of(specimen: Specimen, model: nn.Module, **options) -> Subject:
     return Subject(model, linears[0].out_features, kind=specimen.kind, **options)
 
 
+def examined(fault: Fault, seed: int = 0, **options) -> Subject:
+    """The model with a fault as it is handed over, with what builds it anew."""
+    model = fault.build(seed=seed)
+    rebuild = {"rebuild": lambda: examined(fault, seed=seed + 1)}
+    return subject_of(fault.specimen, model, **rebuild, **options)
+
+
 def names_it(fault: Fault, suspects: Sequence[Suspect]) -> bool:
     """Whether one of the suspects is right: its place, and a word of its kind."""
     return any(

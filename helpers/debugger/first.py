@@ -3,23 +3,21 @@
 Where one of these fails, most others cannot be trusted and are not asked.
 """
 
-from dataclasses import replace
-
 import torch
 from torch import Tensor
 
 from helpers import PAD
+from helpers.debugger.hints import hint
 from helpers.debugger.hooks import first_difference_of, first_nan, trace
-from helpers.debugger.hooks import where_it_stops as stops_at
 from helpers.debugger.measures import change, spread
-from helpers.debugger.subject import Fails, Subject, Suspect, named
+from helpers.debugger.subject import Fails, Subject, Suspect
+from helpers.debugger.suspects import REMEMBERS
 from helpers.debugger.verdict import property_check
 
-FORMS = {
-    "encoder-decoder": "lambda source, target: my_model(source, target).logits",
-    "decoder": "lambda tokens: my_model(tokens).logits",
-    "encoder": "lambda tokens: my_model(tokens).last_hidden_state",
-}
+NO_MODULE = (
+    "no `module=` was given, so nothing is in eval mode, and a dropout still drops: "
+    "give it, `Subject(function, …, module=my_model)`"
+)
 
 
 @property_check()
@@ -37,29 +35,9 @@ def runs(subject: Subject) -> str:
     try:
         subject.logits(source, target)
     except Fails as failure:
-        raise Fails(f"{failure}; {_hint(subject, failure)}") from failure
+        more = hint(subject, failure)
+        raise Fails(f"{failure}; {more}" if more else str(failure)) from failure
     return "it takes ids and gives logits of the right shape"
-
-
-def _hint(subject: Subject, failure: Fails) -> str:
-    """What is usually wrong with an interface."""
-    turned = replace(
-        subject, source_vocab=subject.target_vocab, target_vocab=subject.source_vocab
-    )
-    if turned.source_vocab != subject.source_vocab:
-        try:
-            turned.logits(*turned.sentences())
-            return "with the two vocabularies exchanged it runs: are they swapped?"
-        except Fails:
-            pass
-    if "IndexError" in str(failure) or "outside the vocabulary" in str(failure):
-        return (
-            f"ids go up to {subject.source_vocab - 1} and {subject.target_vocab - 1}: "
-            "are these the sizes of its vocabularies, and does it take 9 tokens?"
-        )
-    where = stops_at(subject, *subject.sentences())
-    place = f"it stops in {named(where)}; " if where else ""
-    return f"{place}a model of this kind is handed over as `{FORMS[subject.kind]}`"
 
 
 @property_check("runs")
@@ -100,7 +78,7 @@ def _of_nan(where: str | None) -> list[Suspect]:
     return [Suspect(where or "", mask), Suspect(where or "", division)]
 
 
-@property_check("runs", "finite")
+@property_check("runs", "finite", rouse=True)
 def same_twice(subject: Subject) -> str:
     """In eval mode the same input gives the same output, to the last bit.
 
@@ -120,11 +98,12 @@ def same_twice(subject: Subject) -> str:
 
 def _of_chance(subject: Subject, batch: tuple[Tensor | None, ...]) -> list[Suspect]:
     """What differs from run to run."""
+    if subject.module is None:
+        return [Suspect("", NO_MODULE), Suspect("", REMEMBERS)]
 
     def same(one: Tensor, other: Tensor) -> bool | None:
         return None if one.shape != other.shape else bool(torch.equal(one, other))
 
     where = first_difference_of(trace(subject, *batch), trace(subject, *batch), same)
     drops = "dropout that `eval()` does not switch off, as `F.dropout(x, p)` alone"
-    remembers = "a state that is kept between calls: a cache, a counter"
-    return [Suspect(where or "", drops), Suspect(where or "", remembers)]
+    return [Suspect(where or "", drops), Suspect(where or "", REMEMBERS)]

@@ -68,6 +68,24 @@ def recorded(module: nn.Module) -> Iterator[tuple[list[Call], list[Call]]]:
             hook.remove()
 
 
+@contextmanager
+def disturbed(part: nn.Module, change: Callable[[Tensor], Tensor]) -> Iterator[None]:
+    """change(output) in place of a module's output, of the first tensor of several."""
+
+    def after(_: nn.Module, __: tuple, output: object) -> object:
+        if isinstance(output, Tensor):
+            return change(output)
+        if isinstance(output, tuple) and isinstance(output[0], Tensor):
+            return (change(output[0]), *output[1:])
+        return None
+
+    hook = part.register_forward_hook(after)
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
 def trace(subject: Subject, *batch: Tensor | None) -> list[Call]:
     """All calls of a run in eval mode; none for a model without a module."""
     if subject.module is None:
@@ -140,8 +158,11 @@ def _agree(ours: list[Tensor], theirs: list[Tensor], same: Same) -> bool:
     return all(same(a, b) is not False for a, b in zip(ours, theirs, strict=False))
 
 
-def close(one: Tensor, other: Tensor) -> bool | None:
-    """Whether two tensors are equal up to rounding; None for different shapes."""
+def close(one: Tensor, other: Tensor, rounding: float = ROUNDING) -> bool | None:
+    """Whether two tensors are equal up to rounding; None for different shapes.
+
+    rounding is a share of the mean size of the first.
+    """
     if one.shape != other.shape:
         return None
     if not one.is_floating_point():
@@ -153,7 +174,7 @@ def close(one: Tensor, other: Tensor) -> bool | None:
         return False
     change = (one - other).abs()[finite]
     scale = one[finite].float().abs().mean() if finite.any() else torch.tensor(0.0)
-    return not change.numel() or bool(change.max() <= ROUNDING * scale.clamp(min=1e-6))
+    return not change.numel() or bool(change.max() <= rounding * scale.clamp(min=1e-6))
 
 
 def along(tensor: Tensor, length: int) -> int | None:

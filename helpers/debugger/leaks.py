@@ -9,49 +9,67 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from helpers import PAD
-from helpers.debugger.hooks import along, close, first_difference_of, trace
-from helpers.debugger.measures import change, replace_word, spread, written
-from helpers.debugger.subject import Fails, Subject, named
-from helpers.debugger.suspects import of_leak
+from helpers.debugger.measures import (
+    FAINT,
+    change,
+    exactly,
+    replace_word,
+    spread,
+    written,
+)
+from helpers.debugger.places import (
+    Batch,
+    first_in,
+    first_to_mind,
+    first_to_mix,
+    first_to_see,
+    row_of,
+)
+from helpers.debugger.state import kept_buffers
+from helpers.debugger.subject import Fails, Subject
+from helpers.debugger.suspects import of_leak, of_memory
 from helpers.debugger.verdict import TOLERANCE, property_check
 from helpers.plots import heatmap
 
 BASIS = ("runs", "finite", "same twice")
 DECODES = ("encoder-decoder", "decoder")
 
-Batch = tuple[Tensor | None, Tensor | None]
 
-
-@property_check(*BASIS, kinds=DECODES)
+@property_check(*BASIS, kinds=DECODES, rouse=True)
 def causal(subject: Subject) -> str:
     """No logit depends on a target token after its position.
 
     Does not hold for a prefix language model, whose first tokens see each other; nor
-    within the window of a model that writes several tokens at once. A change below a
-    ten-thousandth of the logits' spread passes for rounding.
+    within the window of a model that writes several tokens at once. It is asked in
+    double precision, where a masked token moves nothing at all: a billionth of the
+    logits' spread passes for rounding, more in a model that `exactly` gives more.
     """
-    source, target = subject.sentences()
-    changes = changes_by_word(subject, source, target)
+    with exactly(subject) as bar:
+        return _seen(subject, subject.sentences(), bar)
+
+
+def _seen(subject: Subject, batch: Batch, bar: float) -> str:
+    """Raise Fails if a new token moves what stands before it."""
+    changes = changes_by_word(subject, *batch)
     leaks = changes.triu(1)  # outputs before the changed position
-    if leaks.max() > TOLERANCE:
-        length = target.size(1)
-        changed, output = divmod(int(leaks.T.argmax()), length)
-        where = _first_to_see(subject, source, target, changed)
-        raise Fails(
-            f"a new token at position {changed} moves the logits of position "
-            f"{output} by {spread(leaks.max().item())}: it sees the future"
-            + first_in(where),
-            functools.partial(
-                draw_changes,
-                changes,
-                [str(i) for i in range(length)],
-                title="Above the diagonal, outputs see the future",
-                xlabel="changed target position",
-                ylabel="position of the logits",
-            ),
-            of_leak(subject, where, "future"),
-        )
-    return "no position's logits move when a later target token changes"
+    if not leaks.max() > bar:
+        return "no position's logits move when a later target token changes"
+    changed, output = divmod(int(leaks.T.argmax()), len(leaks))
+    where = first_to_see(subject, batch, changed, bar)
+    raise Fails(
+        f"a new token at position {changed} moves the logits of position "
+        f"{output} by {spread(leaks.max().item())}: it sees the future"
+        + first_in(where),
+        functools.partial(
+            draw_changes,
+            changes,
+            [str(i) for i in range(len(leaks))],
+            title="Above the diagonal, outputs see the future",
+            xlabel="changed target position",
+            ylabel="position of the logits",
+        ),
+        of_leak(subject, where, "future"),
+    )
 
 
 def changes_by_word(subject: Subject, source: Tensor | None, target: Tensor) -> Tensor:
@@ -64,26 +82,7 @@ def changes_by_word(subject: Subject, source: Tensor | None, target: Tensor) -> 
     return changes
 
 
-def _first_to_see(
-    subject: Subject, source: Tensor | None, target: Tensor, position: int
-) -> str | None:
-    """The first module that lets a new token move what stands before it."""
-    other = replace_word(target, position, subject.target_vocab)
-    length = target.size(1)
-
-    def same(one: Tensor, two: Tensor) -> bool | None:
-        if one.shape != two.shape:
-            return None
-        axis = 1 if one.dim() == 2 and one.size(1) == length else along(one, length)
-        if axis is None:
-            return None
-        return close(one.narrow(axis, 0, position), two.narrow(axis, 0, position))
-
-    runs = trace(subject, source, target), trace(subject, source, other)
-    return first_difference_of(*runs, same)
-
-
-@property_check(*BASIS)
+@property_check(*BASIS, rouse=True)
 def padding_invariant(subject: Subject) -> str:
     """Padding on either side leaves the logits of the real tokens alone.
 
@@ -94,12 +93,21 @@ def padding_invariant(subject: Subject) -> str:
     property of a sound Transformer. A model that claims it all the same, because its
     positions are relative or counted from the first word, is held to it:
     `left_padding=True`.
+
+    It is asked in double precision; a hundred-thousandth of the logits' spread passes
+    for rounding, a ten-thousandth where the model does not run in double.
     """
-    batch = subject.sentences()
+    with exactly(subject) as bar:
+        return _minded(subject, subject.sentences(), max(bar, FAINT))
+
+
+def _minded(subject: Subject, batch: Batch, bar: float) -> str:
+    """Raise Fails if PADs move the logits of real tokens."""
     moved = _moved_by_pads(subject, batch)
     for place, (changes, padded) in moved.items():
-        if changes.max() > TOLERANCE:
-            where = _first_to_mind(subject, batch, padded, place.startswith("before"))
+        if changes.max() > bar:
+            in_front = place.startswith("before")
+            where = first_to_mind(subject, batch, padded, bar, in_front=in_front)
             raise Fails(
                 f"three PADs {place} move the logits of real tokens by up to "
                 f"{spread(changes.max().item())}" + first_in(where),
@@ -142,44 +150,33 @@ def _with_pads(batch: Batch, place: str) -> list[tuple[str, Batch]]:
     return made
 
 
-def _first_to_mind(
-    subject: Subject, batch: Batch, padded: Batch, in_front: bool
-) -> str | None:
-    """The first module at which padding moves what stands at real tokens."""
-    lengths = {
-        s.size(1): p.size(1)
-        for s, p in zip(batch, padded, strict=True)
-        if s is not None
-    }
-
-    def same(one: Tensor, two: Tensor) -> bool | None:
-        for length, longer in lengths.items():
-            ids = one.dim() == 2 and one.size(1) == length
-            axis = 1 if ids else along(one, length)
-            if axis is None or two.dim() != one.dim() or two.size(axis) != longer:
-                continue
-            start = longer - length if in_front else 0
-            return close(one, two.narrow(axis, start, length))
-        return None
-
-    return first_difference_of(trace(subject, *batch), trace(subject, *padded), same)
-
-
-@property_check(*BASIS)
+@property_check(*BASIS, rouse=True)
 def batch_independent(subject: Subject) -> str:
     """A sentence's logits do not depend on the others in its batch.
 
     The sentences have different lengths: one whose mask is mixed up with another's is
     found only so. Does not hold for models that share capacity within a batch, as
-    mixtures of experts that drop tokens.
+    mixtures of experts that drop tokens. Precision and tolerance are those of
+    `padding_invariant`.
     """
-    batch = _of_four_lengths(subject)
-    alone = [subject.logits(*_row(batch, i)) for i in range(4)]
-    changes = change(torch.cat(alone), subject.logits(*batch))
+    with exactly(subject) as bar:
+        return _mixed(subject, _of_four_lengths(subject), max(bar, FAINT))
+
+
+def _mixed(subject: Subject, batch: Batch, bar: float) -> str:
+    """Raise Fails if a sentence's logits alone are not those among others."""
+    with kept_buffers(subject.module):
+        alone = torch.cat([subject.logits(*row_of(batch, i)) for i in range(4)])
+        together, again = (subject.logits(*batch) for _ in range(2))
+    changes = change(alone, together)
     real = written(subject, batch) != PAD
     moved = changes.masked_fill(~real, 0.0)
-    if moved.max() > TOLERANCE:
-        where = _first_to_mix(subject, batch, int(moved.amax(1).argmax()))
+    if moved.max() > bar:
+        row = int(moved.amax(1).argmax())
+        where = first_to_mix(subject, batch, row, bar)
+        # `again` had the same batch before it, `fresh` none: does that matter?
+        fresh = subject.logits(*row_of(batch, row))
+        late = change(together, again).max(), change(fresh, alone[row][None]).max()
         raise Fails(
             "the logits of a sentence alone and among others differ by "
             f"{spread(moved.max().item())}: sentences leak into each other"
@@ -191,7 +188,7 @@ def batch_independent(subject: Subject) -> str:
                 title="Its neighbours move a sentence's logits",
                 ylabel="tokens of the sentence",
             ),
-            of_leak(subject, where, "batch"),
+            of_memory(where) if max(late) > bar else of_leak(subject, where, "batch"),
         )
     return "a sentence has the same logits alone and among others"
 
@@ -211,40 +208,6 @@ def _lengths_in_words(subject: Subject, batch: Batch) -> list[str]:
     """Each sentence's lengths, as "source 9, target 5"."""
     lengths = {n: (s != PAD).sum(1).tolist() for n, s in subject.sides(*batch)}
     return [", ".join(f"{n} {ls[i]}" for n, ls in lengths.items()) for i in range(4)]
-
-
-def _row(batch: Batch, row: int) -> Batch:
-    """A batch of one of its sentences."""
-    return tuple(side if side is None else side[row : row + 1] for side in batch)
-
-
-def _first_to_mix(subject: Subject, batch: Batch, row: int) -> str | None:
-    """The first module at which the neighbours move a sentence."""
-    real = {
-        side.size(1): int((side[row] != PAD).sum()) for _, side in subject.sides(*batch)
-    }
-
-    def same(one: Tensor, two: Tensor) -> bool | None:
-        if one.dim() == 2 and one.size(1) in real and len(one) == 1 and len(two) == 4:
-            return close(one, two[row : row + 1])
-        axis = next((a for n in real if (a := along(one, n)) is not None), None)
-        if axis is None or two.dim() != 3:
-            return None
-        length, rows = one.size(axis), one.size(1 - axis)
-        if two.size(1 - axis) == 4 * rows:
-            two = two.narrow(1 - axis, row * rows, rows)
-        if one.shape != two.shape:
-            return None
-        words = real[length]
-        return close(one.narrow(axis, 0, words), two.narrow(axis, 0, words))
-
-    runs = trace(subject, *_row(batch, row)), trace(subject, *batch)
-    return first_difference_of(*runs, same)
-
-
-def first_in(where: str | None) -> str:
-    """The end of a sentence that names a module."""
-    return f", first in {named(where)}" if where else ""
 
 
 def draw_changes(

@@ -1,5 +1,7 @@
 """Numbers at their limits: 16 bits, and a softmax over nothing."""
 
+from contextlib import suppress
+
 import torch
 from torch import Tensor
 
@@ -7,8 +9,9 @@ from helpers import PAD
 from helpers.debugger.hooks import first_nan, trace
 from helpers.debugger.hooks import where_it_stops as stops_at
 from helpers.debugger.measures import loss_of, written
-from helpers.debugger.state import in_mode, own_gradients
-from helpers.debugger.subject import Fails, Subject, Suspect, named
+from helpers.debugger.state import converted, in_mode, own_gradients
+from helpers.debugger.structure import is_attention, is_layer
+from helpers.debugger.subject import MISMATCH, Fails, Subject, Suspect, Unknown, named
 from helpers.debugger.suspects import FILLED
 from helpers.debugger.verdict import property_check
 
@@ -17,14 +20,22 @@ EMPTY = (
     "torch.finfo(scores.dtype).min, or set those weights to 0"
 )
 
+UNFIT = "what it computes does not run in 16 bits"
+OVERFLOWS = (
+    "its softmax does not take the maximum away before `exp`, so that large scores "
+    "overflow"
+)
+
 
 @property_check("runs", "finite")
 def finite_in_half_precision(subject: Subject) -> str:
     """With products in 16 bits, whose largest number is 65504, all stays finite.
 
     Under `torch.autocast`, with some padding. Holds for every model whose masks are
-    made for the scores' own dtype. PyTorch's fast path for eval mode is off: it stops
-    there on a CPU, and the model is not to blame.
+    made for the scores' own dtype. So that scores are as large as in a trained model,
+    the weights of attention are then taken thirty times, in the model's own dtype: a
+    softmax bears that if it takes the largest score away first. PyTorch's fast path
+    for eval mode is off: it stops there on a CPU, and the model is not to blame.
     """
     source, target = subject.sentences()
     for side in (source, target if source is None else None):
@@ -34,12 +45,41 @@ def finite_in_half_precision(subject: Subject) -> str:
         try:
             logits = subject.logits(source, target)
         except Fails as failure:
+            if MISMATCH.search(str(failure)):
+                raise Unknown(f"{failure}: autocast mixes dtypes") from failure
             where = stops_at(subject, source, target) or ""
-            raise Fails(str(failure), suspects=[Suspect(where, FILLED)]) from failure
+            cause = FILLED if "overflow" in str(failure) else UNFIT
+            raise Fails(str(failure), suspects=[Suspect(where, cause)]) from failure
         where = first_nan(trace(subject, source, target))
     real = written(subject, (source, target)) != PAD
-    _check_finite(logits, real, "in half precision", where, FILLED)
+    check_finite(logits, real, "in half precision", where, FILLED)
+    _check_large_scores(subject)
     return "in half precision every logit is finite"
+
+
+def _check_large_scores(subject: Subject) -> None:
+    """Raise Fails if an attention with weights thirty times as large makes NaN."""
+    if subject.module is None:
+        return
+    parts = [*subject.module.named_modules()]
+    attentions = [
+        (name, part)
+        for name, part in parts
+        if is_attention(name, part) and not is_layer(part)
+    ]
+    loud = {id(p) for _, part in attentions for p in part.parameters()}
+    where = None
+    with (
+        converted(subject.module, lambda t: 30 * t if id(t) in loud else t),
+        suppress(Fails),
+    ):
+        where = first_nan(trace(subject, *subject.sentences()))
+    if where and any(f"{where}.".startswith(f"{name}.") for name, _ in attentions):
+        raise Fails(
+            "with the weights of attention thirty times as large, as training may make "
+            f"them, it makes NaN, first in {named(where)}",
+            suspects=[Suspect(where, OVERFLOWS)],
+        )
 
 
 @property_check("runs", "finite")
@@ -58,7 +98,7 @@ def finite_without_source(subject: Subject) -> str:
     logits = subject.logits(*batch)
     others = torch.ones_like(logits[..., 0], dtype=torch.bool)
     where = first_nan(trace(subject, *batch))
-    _check_finite(logits, others, when, where, EMPTY)
+    check_finite(logits, others, when, where, EMPTY)
     if subject.module is not None:
         _check_gradients(subject, batch, what)
     return f"{when} all stays finite"
@@ -68,6 +108,8 @@ def _check_gradients(subject: Subject, batch: tuple, what: str) -> None:
     module, rest = subject.module, [0, 2, 3]
     with in_mode(module, training=True), own_gradients(module), torch.enable_grad():
         logits = subject.call(subject.model, *batch)
+        if not logits.requires_grad:
+            return  # told by “all parameters learn”
         loss_of(logits[rest], written(subject, batch)[rest]).backward()
         bad = [
             name
@@ -81,9 +123,10 @@ def _check_gradients(subject: Subject, batch: tuple, what: str) -> None:
         )
 
 
-def _check_finite(
+def check_finite(
     logits: Tensor, real: Tensor, when: str, where: str | None, cause: str
 ) -> None:
+    """Raise Fails if a logit at a real token is not finite."""
     bad = ~logits.isfinite() & real[..., None]
     if bad.any():
         count = int(bad.flatten(1).any(1).sum())

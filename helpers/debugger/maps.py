@@ -20,7 +20,7 @@ SIDES = {
 }
 
 
-@property_check("runs", "finite", kinds=("encoder-decoder",))
+@property_check("runs", "finite")
 def attention_is_sound(subject: Subject) -> str:
     """Attention's rows sum to one, and a word gives no weight to hidden keys.
 
@@ -29,42 +29,46 @@ def attention_is_sound(subject: Subject) -> str:
     """
     if subject.attention is None:
         raise Unknown("no `attention` given")
-    source, target = subject.sentences()
-    source[1:, -2:] = target[2:, -3:] = PAD
+    sides = dict(subject.sides(*subject.sentences()))
+    for name, pads in (("source", 2), ("target", 3)):
+        if name in sides:
+            sides[name][pads - 1 :, -pads:] = PAD
     with in_mode(subject.module, training=False), torch.no_grad():
-        maps = subject.attention(source, target)
+        maps = subject.attention(*sides.values())
     if not any(maps.values()):
         raise Unknown("`attention` gives no map")
-    hidden = _hidden(source, target)
+    hidden = _hidden(sides)
+    if not maps.keys() <= hidden.keys():
+        due, given = ", ".join(hidden), ", ".join(maps)
+        raise Fails(f"`attention` gives maps of {given}, where there is {due}")
     for kind, layers in maps.items():
         for layer, weights in enumerate(layers):
             where = f"{kind}, layer {layer}"
-            _check_shape(weights, kind, source, target, where)
+            _check_shape(weights, [sides[side] for side in SIDES[kind]], where)
             _check_rows(weights, where)
             _check_hidden(weights, hidden[kind].expand_as(weights), where)
     return "every row of weights sums to one and leaves out what is hidden"
 
 
-def _hidden(source: Tensor, target: Tensor) -> dict[str, Tensor]:
-    """Which keys are hidden from which queries, of the queries that are words."""
-    length = target.size(1)
-    future = torch.ones(length, length, dtype=torch.bool, device=target.device).triu(1)
-    padding = [x == PAD for x in (source, target)]
-    source_keys, target_keys = (pads[:, None, None] for pads in padding)
-    source_words, target_words = (~pads[:, None, :, None] for pads in padding)
-    return {
-        "encoder": source_keys & source_words,
-        "decoder": (target_keys | future) & target_words,
-        "cross": source_keys & target_words,
-    }
+def _hidden(sides: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Which keys are hidden from which queries that are words, by the kind of map."""
+    hidden = {}
+    for kind, (query, key) in SIDES.items():
+        if query not in sides or key not in sides:
+            continue
+        queries, keys = (sides[name] == PAD for name in (query, key))
+        unseen = keys[:, None, None]
+        if kind == "decoder":
+            length = keys.size(1)
+            ones = torch.ones(length, length, dtype=torch.bool, device=keys.device)
+            unseen = unseen | ones.triu(1)
+        hidden[kind] = unseen & ~queries[:, None, :, None]
+    return hidden
 
 
-def _check_shape(
-    weights: Tensor, kind: str, source: Tensor, target: Tensor, where: str
-) -> None:
-    lengths = {"source": source.size(1), "target": target.size(1)}
-    query, key = SIDES[kind]
-    due = (len(source), lengths[query], lengths[key])
+def _check_shape(weights: Tensor, sides: list[Tensor], where: str) -> None:
+    query, key = sides
+    due = (*query.shape, key.size(1))
     if weights.dim() != 4 or (len(weights), *weights.shape[2:]) != due:
         raise Fails(
             f"{where}: the weights have the shape {tuple(weights.shape)}, not "

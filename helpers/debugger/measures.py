@@ -7,10 +7,17 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from helpers import SPECIAL_TOKENS
 from helpers.debugger.state import converted
 from helpers.debugger.subject import Fails, Subject
+from helpers.debugger.verdict import TOLERANCE
+
+# A model with faint weights moves its logits by order, or by a leak, far less than by
+# words; double precision tells that from rounding.
+FAINT = 1e-5
+EXACT = 1e-9
 
 
 def change(before: Tensor, after: Tensor) -> Tensor:
@@ -81,6 +88,38 @@ def in_double(subject: Subject) -> Iterator[None]:
         return
     with converted(subject.module, to_double):
         yield
+
+
+@contextmanager
+def exactly(subject: Subject) -> Iterator[float]:
+    """A block as exact as the model computes; gives what passes for rounding in it.
+
+    In double precision throughout that is a billionth of the logits' spread. A model
+    that takes smaller numbers on the way, as some do in a norm or a softmax, is given
+    a hundred-thousandth, one that does not run in double a ten-thousandth.
+    """
+    if subject.module is None or not _runs_in_double(subject):
+        yield TOLERANCE
+        return
+    with converted(subject.module, to_double):
+        with _SmallerNumbers() as smaller:
+            subject.logits(*subject.sentences())
+        yield FAINT if smaller.seen else EXACT
+
+
+class _SmallerNumbers(TorchDispatchMode):
+    """Sees whether an operation gives floating-point numbers that are not double."""
+
+    seen = False
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):  # noqa: ANN001
+        given = function(*args, **(kwargs or {}))
+        self.seen |= any(
+            t.is_floating_point() and t.dtype != torch.float64
+            for t in (given if isinstance(given, list | tuple) else [given])
+            if isinstance(t, Tensor)
+        )
+        return given
 
 
 def to_double(tensor: Tensor) -> Tensor:

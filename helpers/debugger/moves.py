@@ -5,16 +5,28 @@ import re
 import torch
 from torch import nn
 
-from helpers.debugger.hooks import Call, close, first_difference_of, recorded, trace
+from helpers.debugger.hooks import (
+    Call,
+    close,
+    first_difference_of,
+    first_nan,
+    recorded,
+    trace,
+)
 from helpers.debugger.hooks import where_it_stops as stops_at
 from helpers.debugger.leaks import BASIS
+from helpers.debugger.limits import check_finite
 from helpers.debugger.measures import change, spread
 from helpers.debugger.state import converted, in_mode, without_dropout
 from helpers.debugger.structure import is_norm
-from helpers.debugger.subject import Fails, Subject, Suspect, Unknown, named
+from helpers.debugger.subject import MISMATCH, Fails, Subject, Suspect, Unknown, named
 from helpers.debugger.suspects import FILLED
 from helpers.debugger.verdict import TOLERANCE, module_of, property_check
 
+TIES = 0.5  # from this tolerance on, a few positions may go elsewhere
+TOO_LARGE = (
+    "0 · -inf is NaN, or a number is too large for this dtype: is a mask made so?"
+)
 DTYPES = {torch.float64: 1e-3, torch.bfloat16: 0.5, torch.float16: 0.5}
 
 
@@ -22,9 +34,10 @@ DTYPES = {torch.float64: 1e-3, torch.bfloat16: 0.5, torch.float16: 0.5}
 def dtype_moves(subject: Subject) -> str:
     """In double, bfloat16 and half precision it runs, and says about the same.
 
-    Holds for every model; bfloat16 and half may move the logits by half their spread,
-    double by a thousandth. What PyTorch cannot do on this device is left out, and so is
-    what stops in double for another reason than two dtypes that meet.
+    Holds for every model; bfloat16 and half may move three quarters of the logits by
+    half their spread (a token whose experts were about equal may go to others), double
+    moves all by a thousandth. What PyTorch cannot do on this device is left out, and so
+    is what stops in double for another reason than two dtypes that meet.
     """
     module = module_of(subject)
     batch = subject.sentences()
@@ -45,9 +58,14 @@ def dtype_moves(subject: Subject) -> str:
                         stops_at(subject, *batch, dtype=dtype), str(failure)
                     ),
                 ) from failure
-        moved = change(before, after).max().item()
-        if not moved < tolerance:
-            raise Fails(f"moved to {name}, its logits differ by {spread(moved)}")
+            if not after.isfinite().all():
+                where = first_nan(trace(subject, *batch))
+                real = torch.ones_like(after[..., 0], dtype=torch.bool)
+                check_finite(after, real, f"moved to {name},", where, TOO_LARGE)
+        moved = change(before, after).flatten()
+        worst = moved.max() if tolerance < TIES else moved.quantile(0.75)
+        if not worst < tolerance:
+            raise Fails(f"moved to {name}, its logits differ by {spread(worst.item())}")
         tried.append(name)
     return f"it runs in {', '.join(tried)}"
 
@@ -55,7 +73,7 @@ def dtype_moves(subject: Subject) -> str:
 def _is_a_limit(error: str, dtype: torch.dtype) -> bool:
     """Whether an error is that of a kernel which knows no such dtype."""
     if dtype == torch.float64:
-        return not re.search("same dtype|scalar type|dtype mismatch", error)
+        return not MISMATCH.search(error)
     return bool(re.search("not implemented for|[Uu]nsupported dtype", error))
 
 
@@ -68,7 +86,7 @@ def _of_dtype(where: str | None, error: str) -> list[Suspect]:
     return [Suspect(where or "", stays), Suspect(where or "", made)]
 
 
-@property_check(*BASIS)
+@property_check(*BASIS, rouse=True)
 def modes_differ_by_dropout(subject: Subject) -> str:
     """Train and eval mode differ by dropout and nothing else, and by that they do.
 
@@ -84,7 +102,10 @@ def modes_differ_by_dropout(subject: Subject) -> str:
         busy, again = (_train_trace(subject, batch) for _ in range(2))
     before, once, twice = (run[-1].outputs[0] for run in (calm, busy, again))
     if not torch.equal(once, twice):
-        raise Unknown("with every dropout at 0, train mode is still random")
+        raise Unknown(
+            "with every dropout at 0, train mode is still random: a dropout that is "
+            "not found, or noise of another kind"
+        )
     moved = change(before, once).max().item()
     if moved <= TOLERANCE:
         return "with dropout at 0, train and eval mode give the same logits"

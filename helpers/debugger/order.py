@@ -1,80 +1,31 @@
-"""What must matter: the order of the words, and a position's own token; any length."""
+"""What must matter: the order of the words, and a position's own token."""
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from helpers.debugger.hooks import Call, along, close, trace
-from helpers.debugger.hooks import where_it_stops as stops_at
+from helpers.debugger.hooks import (
+    Call,
+    along,
+    close,
+    trace,
+)
 from helpers.debugger.leaks import BASIS, DECODES, changes_by_word
-from helpers.debugger.measures import change, in_double, other_words, spread
-from helpers.debugger.state import in_mode
+from helpers.debugger.measures import (
+    FAINT,
+    change,
+    in_double,
+    other_words,
+    spread,
+)
+from helpers.debugger.state import in_mode, shaken
 from helpers.debugger.structure import Block, blocks, embeddings, is_attention
 from helpers.debugger.subject import Fails, Subject, Suspect, Unknown, named
 from helpers.debugger.verdict import TOLERANCE, property_check
 
-# A model with faint weights moves its logits by order far less than by words.
-FAINT = 1e-5
 SHUFFLE = [0, 4, 2, 6, 1, 3, 5]  # and the rest in place: distances change too
 
 
-@property_check("runs", "finite")
-def length_generic(subject: Subject) -> str:
-    """The model takes sentences of any length, and of different ones on its sides.
-
-    Up to `longest`. A learned table of positions has an end, and a model may refuse
-    longer sentences by a ValueError: then ○ says how long they may be. To have no more
-    asked of such a model, say `longest=`. A mask of fixed size is a fault.
-    """
-    longest = subject.longest
-    for lengths in ((1, 1), (1, 5), (6, 2), (longest, 3), (2, longest)):
-        batch = subject.sentences(*lengths, rows=2)
-        try:
-            logits = subject.logits(*batch)
-        except Fails as failure:
-            raise _too_long(subject, batch, failure) from failure
-        if not logits.isfinite().all():
-            raise Fails(f"for lengths {lengths} (source, target) not all are finite")
-    return f"it takes every pair of lengths that was tried, from 1 to {longest}"
-
-
-def _too_long(subject: Subject, batch: tuple, failure: Fails) -> Fails | Unknown:
-    """What to say of a model that stops: a fault, or the end of a learned table."""
-    where, most = stops_at(subject, *batch) or "", _limit(subject)
-    if most == subject.longest:
-        return Fails(f"{failure}; two sides of one length it does take")
-    if isinstance(failure.__cause__, ValueError) or _is_table(subject, where, most):
-        return Unknown(
-            f"it takes {most} tokens at most: say longest={most} if so meant"
-        )
-    fixed = "a mask or a table of fixed size, too short for longer sentences"
-    return Fails(
-        f"{failure}; {most} tokens are the most it takes",
-        suspects=[Suspect(where, fixed)],
-    )
-
-
-def _is_table(subject: Subject, where: str, most: int) -> bool:
-    """Whether the model stopped in a learned table of about that many positions."""
-    if not where:
-        return False
-    module = subject.module.get_submodule(where)
-    return isinstance(module, nn.Embedding) and 0 <= module.num_embeddings - most <= 2
-
-
-def _limit(subject: Subject) -> int:
-    """How long the sentences of both sides may be, found by halving."""
-    fits, fails = 0, subject.longest + 1
-    while fails - fits > 1:
-        middle = (fits + fails) // 2
-        try:
-            subject.logits(*subject.sentences(middle, middle, rows=2))
-            fits = middle
-        except Fails:
-            fails = middle
-    return fits
-
-
-@property_check(*BASIS)
+@property_check(*BASIS, rouse=True)
 def order_aware(subject: Subject) -> str:
     """The order of the words matters, on both sides.
 
@@ -82,18 +33,32 @@ def order_aware(subject: Subject) -> str:
     that side the first layer is asked: with two earlier words exchanged, does it give
     the same at the end? Relative positions (T5's bias, rotary ones, ALiBi) pass, since
     they act there. All in double precision, so that faint weights are no rounding: to
-    change the order must do a hundred-thousandth of what other words do. Does not hold
-    for a decoder that does without positions on purpose, or gives them to later layers
-    only: `skip=("order aware",)`.
+    change the order must do a hundred-thousandth of what other words do. Where it does
+    less, we ask again with noise in all weights, as positions may start even fainter.
+    Does not hold for a decoder that does without positions on purpose, or gives them to
+    later layers only: `skip=("order aware",)`.
     """
-    source, target = subject.sentences()
+    batch = subject.sentences()
     with in_double(subject):
-        if source is not None:
-            _source_order(subject, source, target)
-        if target is not None:
-            _target_order(subject, source, target)
-    sides = " and of the ".join(name for name, _ in subject.sides(source, target))
+        try:
+            _order_matters(subject, *batch)
+        except Fails:
+            if subject.module is None:
+                raise
+            with shaken(subject.module, 0.1):
+                _order_matters(subject, *batch)
+    sides = " and of the ".join(name for name, _ in subject.sides(*batch))
     return f"the order of the {sides} changes the logits"
+
+
+def _order_matters(
+    subject: Subject, source: Tensor | None, target: Tensor | None
+) -> None:
+    """Raise Fails if a side's order does not matter."""
+    if source is not None:
+        _source_order(subject, source, target)
+    if target is not None:
+        _target_order(subject, source, target)
 
 
 def _source_order(subject: Subject, source: Tensor, target: Tensor | None) -> None:
@@ -151,8 +116,8 @@ def _target_order(subject: Subject, source: Tensor | None, target: Tensor) -> No
     block = _first_block(subject, calls, target)
     if block is None:
         raise Unknown(
-            "the order of the source matters; whether the target's does cannot be told "
-            "without a module whose layers are in a list"
+            "whether the order of the target matters cannot be told without a module "
+            "in which a list of layers with attention is found"
         )
     exchanged, other = target.clone(), target.clone()
     exchanged[:, [1, 3]] = target[:, [3, 1]]
@@ -179,11 +144,13 @@ def _first_block(subject: Subject, calls: list[Call], tokens: Tensor) -> Block |
 
 
 def _attention_in(block: Block) -> str:
-    """The first attention inside a layer."""
+    """The first attention inside a layer; of one in another the inner."""
+    found = ""
     for name, part in block.module.named_modules():
-        if name and is_attention(name, part):
-            return f"{block.name}.{name}"
-    return block.name
+        inner = name.startswith(f"{found}.") and any(part.children())
+        if name and is_attention(name, part) and (not found or inner):
+            found = name
+    return f"{block.name}.{found}".rstrip(".")
 
 
 def _at_end(
@@ -214,7 +181,7 @@ def _of_positions(
     return suspects or [Suspect("", lost.replace(" behind it", ""))]
 
 
-@property_check(*BASIS, kinds=DECODES)
+@property_check(*BASIS, kinds=DECODES, rouse=True)
 def reads_its_own_token(subject: Subject) -> str:
     """The logits at a position depend on the token that stands there.
 
@@ -240,7 +207,7 @@ def reads_its_own_token(subject: Subject) -> str:
     return "every position's logits move with the token that stands there"
 
 
-@property_check(*BASIS, kinds=("encoder-decoder",))
+@property_check(*BASIS, kinds=DECODES, rouse=True)
 def steps_equal_parallel(subject: Subject) -> str:
     """Decoding token by token gives the logits of all tokens at once.
 
@@ -250,20 +217,26 @@ def steps_equal_parallel(subject: Subject) -> str:
         raise Unknown("no `steps` given")
     source, target = subject.sentences()
     with in_mode(subject.module, training=False), torch.no_grad():
-        steps = subject.call(subject.steps, source, target)
+        try:
+            steps = subject.call(subject.steps, source, target)
+        except Fails as failure:
+            said = str(failure).replace("the model", "`steps`", 1)
+            raise Fails(said, suspects=failure.suspects) from failure
     changes = change(subject.logits(source, target), steps)
     wrong = (changes > TOLERANCE).any(0).nonzero()
     if len(wrong):
         raise Fails(
             "step by step, the logits differ by up to "
             f"{spread(changes.max().item())}, first at position {int(wrong[0])}",
-            suspects=[
-                Suspect("", "positions that start anew with the cache at every step"),
-                Suspect(
-                    "",
-                    "a cache that is overwritten, or a mask that only the "
-                    "parallel run gets",
-                ),
-            ],
+            suspects=_of_steps(subject, source, target),
         )
     return "step by step and all at once the logits are the same"
+
+
+def _of_steps(subject: Subject, source: Tensor | None, target: Tensor) -> list[Suspect]:
+    """What a step does otherwise than the run of all tokens at once."""
+    if changes_by_word(subject, source, target).triu(1).max() > TOLERANCE:
+        return [Suspect("", "all at once it sees the future, which no step can")]
+    anew = "positions that start anew with the cache at every step"
+    cache = "a cache that is overwritten, or a mask that only the parallel run gets"
+    return [Suspect("", anew), Suspect("", cache)]

@@ -18,7 +18,8 @@ holds (✓), it does not, where, and what usually causes it (✗), or it cannot 
 and why (○). They are asked in an order: does it run, is it finite, is it deterministic;
 what an answer rests on is asked first. None of them needs to know how the model is
 made, but where its submodules can be hooked, a failure names the first at which it
-shows. All leave weights, gradients, mode and random state as they found them.
+shows. What starts as zeros, and hides what stands before it, has a little noise in its
+place meanwhile. All leave weights, gradients, mode and random state as they found them.
 
 Each check's docstring says what the property means, for which models it does not hold,
 and its tolerance. In short, for sound models that are built otherwise:
@@ -27,44 +28,47 @@ and its tolerance. In short, for sound models that are built otherwise:
     sliding windows     pass, unless the window is narrower than seven tokens
     prefix LM           "causal" does not hold: skip=("causal",)
     no positions        in a decoder, on purpose: skip=("order aware",)
+    source by turns     in some layers only: skip=("layers read the source",)
 
 Out of reach is what leaves the model a sound one, only not the one that was meant:
     another scale of the scores, or √d_model forgotten    a size like any other
     heads or features in another order                    as good with its own weights
     a residual taken behind the norm instead of before    a block of another design
     the training loop, the data, the labels               they are not looked at
+    a leak of a hundred-thousandth where a model takes
+    numbers of 32 bits on the way, or of a billionth      it passes for rounding
 There a sound model of the same weights helps: `first_difference` compares the two,
-module by module. `helpers.debugger.faults` holds the faults on which the checks are
-tried; the studies `debugger_faults` and `debugger_alarms` say what is found.
+module by module. Within reach are faults that a library publishes, as `transformers`
+5.23 does. ProphetNet fails "padding invariant", and rightly, since each position of its
+decoder is given the relative positions of another. NLLB-MoE fails "all parameters
+learn": its experts take a mask of zeros and ones for their numbers, so that the first
+two get every token and the others none. `helpers.debugger.faults` holds the faults on
+which the checks are tried; the studies `debugger_faults` and `debugger_alarms` say what
+is found.
 """
 
+from helpers.debugger.by_heart import overfits_one_batch
+from helpers.debugger.crossing import layers_read_the_source
 from helpers.debugger.first import finite, runs, same_twice
+from helpers.debugger.gradients import all_parameters_learn
 from helpers.debugger.hooks import first_difference, outputs
 from helpers.debugger.leaks import batch_independent, causal, padding_invariant
-from helpers.debugger.learning import (
-    all_parameters_learn,
-    gives_logits,
-    initial_loss,
-    overfits_one_batch,
-)
+from helpers.debugger.learning import gives_logits, initial_loss
+from helpers.debugger.lengths import length_generic
 from helpers.debugger.limits import finite_in_half_precision, finite_without_source
 from helpers.debugger.maps import attention_is_sound
 from helpers.debugger.moves import dtype_moves, modes_differ_by_dropout
 from helpers.debugger.order import (
-    length_generic,
     order_aware,
     reads_its_own_token,
     steps_equal_parallel,
 )
+from helpers.debugger.registered import state_is_saved, state_moves
 from helpers.debugger.report import CHECKS, Report, assert_sound, examine, failing
 from helpers.debugger.residuals import residuals_carry
 from helpers.debugger.subject import Subject, Suspect
 from helpers.debugger.verdict import TOLERANCE, Verdict
-from helpers.debugger.weights import (
-    state_is_saved,
-    state_moves,
-    weights_shared_as_meant,
-)
+from helpers.debugger.weights import weights_shared_as_meant
 
 # Those that lesson 15 teaches. The others look at submodules, or came later.
 FOURTEEN = (
@@ -106,6 +110,7 @@ __all__ = [
     "first_difference",
     "gives_logits",
     "initial_loss",
+    "layers_read_the_source",
     "length_generic",
     "modes_differ_by_dropout",
     "order_aware",

@@ -5,21 +5,48 @@ from dataclasses import dataclass
 
 from helpers.checks.findings import draw_finding
 from helpers.debugger import (
+    by_heart,
+    crossing,
     first,
+    gradients,
     leaks,
     learning,
+    lengths,
     limits,
     maps,
     moves,
     order,
+    registered,
     residuals,
     weights,
 )
 from helpers.debugger.subject import Subject, Suspect
-from helpers.debugger.verdict import KINDS_OF, REGISTERED, Verdict
+from helpers.debugger.verdict import (
+    CANNOT_BE_TOLD,
+    KINDS_OF,
+    REGISTERED,
+    SKIPPED,
+    Verdict,
+    not_asked_of,
+)
 
 # Every check, in the order in which they are asked.
-THEMES = (first, leaks, order, maps, residuals, learning, weights, moves, limits)
+THEMES = (
+    first,
+    leaks,
+    lengths,
+    order,
+    crossing,
+    maps,
+    residuals,
+    learning,
+    gradients,
+    by_heart,
+    registered,
+    weights,
+    moves,
+    limits,
+)
 CHECKS = {
     name: check
     for module in THEMES
@@ -27,6 +54,10 @@ CHECKS = {
     if check.__module__ == module.__name__
 }
 READ_OFF = ("state moves", "weights shared as meant")
+NOTHING_RUNS = f"{CANNOT_BE_TOLD} “runs” fails"
+THREE_LINES = """    from helpers.debugger import properties
+    subject = properties.Subject(my_model, source_vocab=230, kind="decoder")
+    properties.examine(subject)  # or assert_sound, in a test"""
 
 
 @dataclass(frozen=True)
@@ -34,6 +65,9 @@ class Report:
     """The verdicts on a model, in the order in which they were found."""
 
     verdicts: tuple[Verdict, ...]
+
+    def __repr__(self) -> str:
+        return f"Report: {self.summary}"
 
     def __iter__(self) -> Iterator[Verdict]:
         return iter(self.verdicts)
@@ -49,6 +83,11 @@ class Report:
         return not self.failed
 
     @property
+    def judged(self) -> bool:
+        """Whether there is a check that holds or fails."""
+        return any(verdict.holds is not None for verdict in self.verdicts)
+
+    @property
     def suspects(self) -> list[Suspect]:
         """All suspects, the most likely first.
 
@@ -62,26 +101,49 @@ class Report:
     @property
     def text(self) -> str:
         """Every line, as it is printed."""
-        return "\n".join(line for v in self.verdicts for line in lines(v)) + (
-            f"\n{self.summary}"
-        )
+        told = [line for v in self.verdicts for line in lines(v)]
+        return "\n".join([*told, *rest(self.verdicts), self.summary])
 
     @property
     def summary(self) -> str:
         """The last line: how many fail, and where to begin."""
         if self.sound:
             passed = sum(verdict.holds is True for verdict in self.verdicts)
-            return f"{passed} of {len(self.verdicts)} checks hold, none fails"
+            hold = f"{passed} of {len(self.verdicts)} checks hold, none fails"
+            return f"{hold}{_untold(self.verdicts)}"
         counted = f"{len(self.failed)} of {len(self.verdicts)} checks fail"
+        untold = sum(CANNOT_BE_TOLD in verdict.sentence for verdict in self.verdicts)
+        if untold:
+            counted += f", {untold} could not be asked"
         if not self.suspects:
             return counted
         return f"{counted}; look first at {self.suspects[0].text}"
 
 
 def lines(verdict: Verdict) -> list[str]:
-    """A verdict's line, and one for each suspect."""
+    """A verdict's line, and one for each suspect; none while the model does not run."""
+    if verdict.sentence == NOTHING_RUNS:
+        return []
     places = [f"    look at {suspect.text}" for suspect in verdict.suspects]
     return [f"{verdict.mark} {verdict.text}", *places]
+
+
+def rest(verdicts: Sequence[Verdict]) -> list[str]:
+    """One line for all the checks that were not asked as the model does not run."""
+    left = sum(verdict.sentence == NOTHING_RUNS for verdict in verdicts)
+    return [f"○ {left} others: {NOTHING_RUNS}"] if left else []
+
+
+def _untold(verdicts: Sequence[Verdict]) -> str:
+    """The end of a sentence that names what was not judged."""
+    left = [verdict for verdict in verdicts if verdict.holds is None]
+    skipped = [v.name for v in left if v.sentence == SKIPPED]
+    unknown = [v.name for v in left if v.sentence != SKIPPED]
+    return "".join(
+        f", {len(names)} {what}: {', '.join(names)}"
+        for names, what in ((unknown, "could not be judged"), (skipped, "skipped"))
+        if names
+    )
 
 
 def examine(
@@ -91,7 +153,7 @@ def examine(
 
     Where a check fails, its usual suspects stand below it, most likely first. `only`
     names the checks to run, all others are left out. ValueError for a check that does
-    not exist.
+    not exist or is not asked of this kind of model, TypeError for what is no Subject.
     """
 
     def show(verdict: Verdict) -> None:
@@ -101,7 +163,7 @@ def examine(
             draw_finding(verdict.draw)
 
     report = report_on(subject, only=only, tell=show)
-    print(report.summary)
+    print(*rest(report.verdicts), report.summary, sep="\n")
     return report
 
 
@@ -112,19 +174,28 @@ def report_on(
     tell: Callable[[Verdict], None] = lambda verdict: None,
 ) -> Report:
     """The verdicts of all checks that apply; tell(verdict) for each as it comes."""
-    names = chosen(subject, only)
-    verdicts: dict[str, Verdict] = {}
+    names = dict.fromkeys(chosen(subject, only))
+    known: dict[str, Verdict] = {}  # of the checks that others rest on, too
     for name in names:
-        verdicts[name] = CHECKS[name](subject, verdicts)
-        tell(verdicts[name])
-    return Report(tuple(verdicts.values()))
+        if name not in known:
+            known[name] = CHECKS[name](subject, known)
+        tell(known[name])
+    return Report(tuple(known[name] for name in names))
 
 
 def chosen(subject: Subject, only: Sequence[str] | None = None) -> list[str]:
     """The checks for a model of this kind, or those that are asked for."""
+    if not isinstance(subject, Subject):
+        kind = type(subject).__name__
+        raise TypeError(f"a {kind} is no Subject; hand it over as\n{THREE_LINES}")
+    if isinstance(only, str):
+        raise ValueError(f"only must be names in a tuple, not one text: ({only!r},)")
     for name in (*(only or ()), *subject.skip):
         if name not in CHECKS:
             raise ValueError(f"no check {name!r}; they are {', '.join(CHECKS)}")
+    for name in only or ():
+        if subject.kind not in KINDS_OF[name]:
+            raise ValueError(f"{name!r} is {not_asked_of(subject.kind)}")
     if only is not None:
         return [*only]
     return [name for name in CHECKS if subject.kind in KINDS_OF[name]]
@@ -136,8 +207,13 @@ def failing(subject: Subject, only: Sequence[str] | None = None) -> tuple[str, .
 
 
 def assert_sound(subject: Subject, only: Sequence[str] | None = None) -> Report:
-    """Raise AssertionError with the whole report if a check fails; for a test."""
+    """Raise AssertionError with the whole report if a check fails; for a test.
+
+    It is raised too if nothing could be judged.
+    """
     report = report_on(subject, only=only)
+    if not report.judged:
+        raise AssertionError(f"nothing could be judged\n{report.text}")
     if not report.sound:
         raise AssertionError(f"this Transformer is not sound\n{report.text}")
     return report

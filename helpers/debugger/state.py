@@ -1,12 +1,21 @@
 """Contexts in which a model is in another state, and after which it is as before."""
 
 import random
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Set
+from contextlib import (
+    AbstractContextManager,
+    ExitStack,
+    contextmanager,
+    nullcontext,
+)
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.overrides import TorchFunctionMode
+
+FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
 @contextmanager
@@ -50,16 +59,30 @@ def restored(module: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def kept_buffers(module: nn.Module | None) -> Iterator[None]:
-    """What a batch norm counts in train mode, for one, comes back as it was."""
+    """What a batch norm counts, or a cache of plain tensors, comes back as it was."""
     buffers = module.buffers() if module is not None else ()
     before = [(b, b.detach().clone()) for b in buffers if b.device.type != "meta"]
+    plain = [(part, _plain(part)) for part in module.modules()] if module else []
     try:
         yield
     finally:
+        for part, tensors in plain:
+            for name in _plain(part).keys() - tensors.keys():
+                delattr(part, name)
+            vars(part).update(tensors)
         with torch.no_grad():
             for buffer, value in before:
                 if not torch.equal(buffer, value):
                     buffer.copy_(value)
+
+
+def _plain(part: nn.Module) -> dict[str, object]:
+    """A module's attributes that are tensors, or None."""
+    return {
+        name: value
+        for name, value in vars(part).items()
+        if value is None or isinstance(value, Tensor)
+    }
 
 
 @contextmanager
@@ -98,6 +121,35 @@ def converted(module: nn.Module, change: Callable[[Tensor], Tensor]) -> Iterator
         _refresh_networks(module)
 
 
+def awake(module: nn.Module | None) -> AbstractContextManager:
+    """A block in which what starts as zeros has a little noise in its place.
+
+    A matrix, a gain or a gate of zeros hides all that stands before it. Biases of zeros
+    hide nothing, and stay.
+    """
+    asleep = {
+        id(parameter)
+        for name, parameter in (module.named_parameters() if module else ())
+        if not name.endswith("bias") and parameter.dtype in FLOATS
+        if parameter.numel() and not parameter.any()
+    }
+    return shaken(module, 0.05, asleep) if asleep else nullcontext()
+
+
+def shaken(
+    module: nn.Module, scale: float, only: Set[int] | None = None
+) -> AbstractContextManager:
+    """A block with noise of this size in all parameters, or in those with these ids."""
+
+    def noisy(tensor: Tensor) -> Tensor:
+        chosen = isinstance(tensor, nn.Parameter) and tensor.is_floating_point()
+        if not chosen or (only is not None and id(tensor) not in only):
+            return tensor
+        return tensor + scale * torch.randn_like(tensor)
+
+    return converted(module, noisy)
+
+
 def _like(tensor: Tensor, value: Tensor) -> Tensor:
     """The value as a parameter, if the tensor is one."""
     if isinstance(tensor, nn.Parameter):
@@ -114,9 +166,22 @@ def _refresh_networks(module: nn.Module) -> None:
             ]
 
 
+class _NothingDropped(TorchFunctionMode):
+    """Takes the dropout out of PyTorch's functions, whatever rate they are given."""
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):  # noqa: ANN001
+        kwargs = dict(kwargs or {})
+        if function in (F.dropout, torch.dropout):
+            return args[0] if args else kwargs["input"]
+        if function is F.scaled_dot_product_attention:
+            args = (*args[:4], 0.0, *args[5:]) if len(args) > 4 else args
+            kwargs.pop("dropout_p", None)
+        return function(*args, **kwargs)
+
+
 @contextmanager
 def without_dropout(module: nn.Module) -> Iterator[None]:
-    """Every dropout of the module, and every attribute of such a name, is 0."""
+    """Every dropout is 0: modules, attributes of such a name, and functions."""
     before = []
     for part in module.modules():
         for name, value in list(vars(part).items()):
@@ -125,7 +190,8 @@ def without_dropout(module: nn.Module) -> Iterator[None]:
                 before.append((part, name, value))
                 setattr(part, name, 0.0)
     try:
-        yield
+        with _NothingDropped():
+            yield
     finally:
         for part, name, value in before:
             setattr(part, name, value)

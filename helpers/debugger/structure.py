@@ -1,5 +1,6 @@
 """Find the stacks of a model, their blocks, and a block's sublayers, by their form."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -8,6 +9,11 @@ from torch import nn
 from helpers.debugger.hooks import Call
 
 LISTS = (nn.ModuleList, nn.Sequential)
+# q, wq, to_q, q_proj, query, qkv, kv_linear, …
+MADE = re.compile(
+    "(?:w_?|to_?|in_?)?(q|k|v|qkv|kv|query|key|value|queries|keys|values)"
+    "(?:_?(?:proj|projection|lin|linear|layer|w|weight))?"
+)
 
 
 @dataclass(frozen=True)
@@ -27,33 +33,80 @@ def lists_of_modules(module: nn.Module) -> Iterator[tuple[str, nn.Module]]:
 
 
 def blocks(module: nn.Module) -> list[Block]:
-    """The attention layers of the outermost lists of modules of one class."""
+    """The attention layers of the outermost lists of layers."""
     found: list[Block] = []
-    for name, part in lists_of_modules(module):
+    for name, part in module.named_modules():
         inside = any(name.startswith(f"{block.name}.") for block in found)
-        if inside or len({type(child) for child in part}) != 1:
+        if inside or not _is_stack(part):
             continue
         made = [
-            Block(f"{name}.{i}".lstrip("."), child, name)
-            for i, child in enumerate(part)
+            Block(f"{name}.{key}".lstrip("."), child, name)
+            for key, child in part.named_children()
             if attends(child) and matrices(child)
         ]
         found += made
     return found
 
 
-def attends(module: nn.Module) -> bool:
-    """Whether the name or class of a submodule says attention."""
-    return any(
-        "att" in f"{name.rpartition('.')[2]} {type(part).__name__}".lower()
-        for name, part in module.named_modules()
-        if name
+def _is_stack(part: nn.Module) -> bool:
+    """Whether a list has layers: of one class, or each with an attention inside.
+
+    A dict is a list of layers only if two or more are of one class.
+    """
+    children = [*part.children()]
+    alike = len({type(child) for child in children}) == 1
+    if isinstance(part, nn.ModuleDict):
+        return alike and len(children) > 1
+    if not isinstance(part, LISTS):
+        return False
+    return alike or all(
+        attends(child)
+        and bool(matrices(child))
+        and (is_layer(child) or not is_attention("", child))
+        for child in children
     )
 
 
+def attends(module: nn.Module) -> bool:
+    """Whether a submodule is an attention, or the module is a layer that holds one."""
+    inside = any(name and is_attention(name, m) for name, m in module.named_modules())
+    return inside or is_layer(module)
+
+
+def is_layer(module: nn.Module) -> bool:
+    """Whether a module holds both an attention's matrices and a feed-forward part's.
+
+    So a layer is told from a bare attention, whose residual may be outside of it.
+    """
+    return _makes_queries(module) and _feeds_forward(module)
+
+
 def is_attention(name: str, module: nn.Module) -> bool:
-    """Whether a module is an attention by its own name or class."""
-    return "att" in f"{name.rpartition('.')[2]} {type(module).__name__}".lower()
+    """Whether a module is an attention by its name or class, or by what it holds."""
+    called = f"{name.rpartition('.')[2]} {type(module).__name__}".lower()
+    return bool(re.search("att|mha|sdpa", called)) or _makes_queries(module)
+
+
+def _makes_queries(module: nn.Module) -> bool:
+    """Whether it holds what makes queries, keys and values, by their usual names."""
+    names = [*module._parameters, *module._modules]
+    letters = {found[1] for name in names if (found := MADE.fullmatch(name.lower()))}
+    letters = {letter[0] if len(letter) > 3 else letter for letter in letters}
+    return "qkv" in letters or ("q" in letters and bool({"k", "kv"} & letters))
+
+
+def _feeds_forward(module: nn.Module) -> bool:
+    """Whether there are three matrices beside an attention's, two that widen."""
+    own = {
+        id(p)
+        for names in (module._parameters, module._modules)
+        for name, part in names.items()
+        if MADE.fullmatch(name.lower())
+        for p in ([part] if isinstance(part, nn.Parameter) else part.parameters())
+    }
+    others = [p for p in matrices(module) if id(p) not in own]
+    wide = [p for p in others if p.dim() == 2 and p.size(0) != p.size(1)]
+    return len(others) > 2 and len(wide) > 1
 
 
 def is_norm(module: nn.Module | None) -> bool:

@@ -1,6 +1,7 @@
 """What is examined: a model, how it is called, and what it ought to be able to do."""
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -9,10 +10,12 @@ from torch import Tensor, nn
 
 from helpers import BOS, SPECIAL_TOKENS
 from helpers.checks.findings import says
+from helpers.debugger.given import check_given, check_names
 from helpers.debugger.state import in_mode
 
-KINDS = ("encoder-decoder", "decoder", "encoder")
-SMALLEST = 8
+TRIED = 40  # tokens, where no length is given
+# What PyTorch says where two dtypes meet.
+MISMATCH = re.compile("same dtype|scalar type|dtype mismatch|dtypes match")
 
 Maps = Mapping[str, Sequence[Tensor]]
 
@@ -69,17 +72,20 @@ class Subject:
     where its parameters are. One vocabulary is enough if both sides share it.
 
     `steps` is the same function computed one target token at a time, as decoding does
-    it. `attention` gives the maps of a batch as {"encoder": …, "decoder": …, "cross":
-    …}, each a list with a tensor (batch, heads, query_length, key_length) a layer.
-    `longest` is a length that the model ought to take. A trained model is not asked for
-    its first loss, nor to learn one batch by heart. `left_padding` says that the model
-    claims to bear padding in front of the words, which few do: see `padding_invariant`.
+    it. `attention` takes what the model takes, and gives the maps of a batch as
+    {"encoder": …, "decoder": …, "cross": …}, those that there are, each a list with a
+    tensor (batch, heads, query_length, key_length) a layer. `longest` is a length that
+    the model must take; 40 are tried where none is given. A trained model is not
+    asked for its first loss, nor to learn one batch by heart. `left_padding` says that
+    the model claims to bear padding in front of the words, which few do: see
+    `padding_invariant`.
     `tied` names pairs of parameters that the model claims to share, `unused` modules
     that the logits leave out on purpose. `rebuild` builds the model anew, with other
     weights, to load a state into. `skip` names checks that do not apply.
 
-    ValueError for another kind, a vocabulary of fewer than 8 tokens, or a module that
-    is none.
+    ValueError for what makes no sense: another kind, a vocabulary of fewer than 8
+    tokens, a module that is none, `steps` of an encoder, and names in `tied` or
+    `unused` that the module does not have.
     """
 
     model: Callable[..., Tensor]
@@ -87,9 +93,9 @@ class Subject:
     target_vocab: int | None = None
     kind: str = "encoder-decoder"
     module: nn.Module | None = None
-    steps: Callable[[Tensor, Tensor], Tensor] | None = None
-    attention: Callable[[Tensor, Tensor], Maps] | None = None
-    longest: int = 40
+    steps: Callable[..., Tensor] | None = None
+    attention: Callable[..., Maps] | None = None
+    longest: int | None = None
     trained: bool = False
     left_padding: bool = False
     tied: tuple[tuple[str, str], ...] = ()
@@ -99,24 +105,13 @@ class Subject:
     seed: int = 0
 
     def __post_init__(self):
-        if self.kind not in KINDS:
-            raise ValueError(f"kind must be one of {', '.join(KINDS)}: {self.kind!r}")
+        check_given(self)
         if self.target_vocab is None:
             object.__setattr__(self, "target_vocab", self.source_vocab)
-        for name in ("source_vocab", "target_vocab"):
-            if getattr(self, name) < SMALLEST:
-                raise ValueError(
-                    f"{name} must be at least {SMALLEST}, four words beside PAD, UNK, "
-                    f"BOS and EOS: {getattr(self, name)}"
-                )
         if self.module is None and isinstance(self.model, nn.Module):
             object.__setattr__(self, "module", self.model)
-        if not isinstance(self.module, nn.Module | None):
-            kind = type(self.module).__name__
-            raise ValueError(f"module must be an nn.Module, not a {kind}")
-        if not callable(self.model):
-            kind = type(self.model).__name__
-            raise ValueError(f"model must be a function of ids, not a {kind}")
+        if self.module is not None:
+            check_names(self.module, self.tied, self.unused)
 
     @property
     def device(self) -> torch.device:
@@ -169,13 +164,11 @@ class Subject:
         given = [side for side in (source, target) if side is not None]
         try:
             logits = function(*given)
+        except Unknown:
+            raise
         except Exception as error:
-            sides = {"source": source, "target": target}
-            sizes = ", ".join(
-                f"{name} {tuple(side.shape)}"
-                for name, side in sides.items()
-                if side is not None
-            )
+            sides = self.sides(source, target)
+            sizes = ", ".join(f"{name} {tuple(side.shape)}" for name, side in sides)
             raise Fails(f"the model stops on {sizes} with {says(error)}") from error
         shape, due = getattr(logits, "shape", None), (*given[-1].shape, self.vocab)
         free = self.kind == "encoder"  # states or logits, of any size
@@ -183,7 +176,8 @@ class Subject:
             return logits
         if not isinstance(logits, Tensor) or tuple(shape) != due:
             what = type(logits).__name__ if shape is None else tuple(shape)
-            expected = (*due[:-1], "any") if free else due
+            sizes = [*map(str, due[:-1]), "any size" if free else str(due[-1])]
+            expected = f"({', '.join(sizes)})"
             raise Fails(f"the model gives {what} where logits {expected} are expected")
         return logits
 

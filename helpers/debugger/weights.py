@@ -1,102 +1,13 @@
-"""What is registered, shared and saved."""
+"""Which layers share their weights, and whether they are meant to."""
 
-import io
-from collections.abc import Mapping
 from itertools import combinations
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from helpers.debugger.hooks import where_it_stops as stops_at
-from helpers.debugger.leaks import BASIS
-from helpers.debugger.measures import change, spread
-from helpers.debugger.state import converted
-from helpers.debugger.structure import lists_of_modules, matrices
+from helpers.debugger.structure import Block, blocks, lists_of_modules, matrices
 from helpers.debugger.subject import Fails, Subject, Suspect, Unknown, named
-from helpers.debugger.verdict import TOLERANCE, module_of, property_check
-
-LIST = "a plain list or dict of modules: take nn.ModuleList or nn.ModuleDict"
-TENSOR = "a plain tensor: make it a buffer by `register_buffer`, or a parameter"
-
-
-@property_check("runs")
-def state_moves(subject: Subject) -> str:
-    """What the model computes with is registered: parameters, buffers, modules.
-
-    Anything else stays behind when the model moves to another device. A plain tensor
-    may be the output of an earlier call, or be moved by hand at every use. So we put a
-    copy of it on another device, "meta", which holds no numbers: if the model still
-    runs, or says that it cannot fetch the numbers from there, all is well. Then the
-    whole model moves there: a tensor that is made without `device=` is told by the
-    error. Holds for every model.
-    """
-    module = module_of(subject)
-    batch = subject.sentences()
-    subject.logits(*batch)  # what earlier calls leave behind is there from now on
-    for owner_name, owner in module.named_modules():
-        for name, value in list(vars(owner).items()):
-            path = f"{owner_name}.{name}".lstrip(".")
-            if name.startswith("_") and isinstance(value, dict):
-                continue  # Module's own tables of what is registered
-            if _holds(value, nn.Module) and not isinstance(value, nn.Module):
-                raise Fails(
-                    f"{path} is a plain {type(value).__name__} of modules: their "
-                    "parameters are neither trained, moved nor saved",
-                    suspects=[Suspect(path, LIST)],
-                )
-            if isinstance(value, Tensor) and _stays_behind(
-                subject, owner, name, value, batch
-            ):
-                raise Fails(
-                    f"{path} is a plain tensor, no parameter and no buffer: it stays "
-                    "behind when the model moves to another device",
-                    suspects=[Suspect(path, TENSOR), Suspect(owner_name, TENSOR)],
-                )
-    _moves_as_a_whole(subject, module, batch)
-    return "all it computes with moves with the model"
-
-
-def _holds(value: object, kind: type) -> bool:
-    """Whether value is a `kind`, or a plain container with one in it."""
-    if isinstance(value, Mapping):
-        value = value.values()
-    elif not isinstance(value, list | tuple):
-        return isinstance(value, kind)
-    return any(_holds(x, kind) for x in value)
-
-
-def _stays_behind(
-    subject: Subject,
-    owner: nn.Module,
-    name: str,
-    value: Tensor,
-    batch: tuple[Tensor | None, Tensor | None],
-) -> bool:
-    """Whether the model fails once the plain tensor owner.name is elsewhere."""
-    setattr(owner, name, value.to("meta"))
-    try:
-        logits = subject.logits(*batch)
-    except Fails as failure:
-        return "out of meta tensor" not in str(failure.__cause__)
-    finally:
-        setattr(owner, name, value)
-    return logits.device.type == "meta"
-
-
-def _moves_as_a_whole(subject: Subject, module: nn.Module, batch: tuple) -> None:
-    """Raise Fails if the model mixes devices once all of it is on "meta"."""
-    moved = [side if side is None else side.to("meta") for side in batch]
-    with converted(module, lambda tensor: tensor.to("meta")):
-        try:
-            subject.logits(*moved)
-        except Fails as failure:
-            if "same device" not in str(failure.__cause__):
-                return  # it asks for a number, which "meta" does not have
-            where = stops_at(subject, *moved)
-            raise Fails(
-                f"moved to another device, it mixes two: {failure}",
-                suspects=[Suspect(where or "", "a tensor made without `device=`")],
-            ) from failure
+from helpers.debugger.verdict import module_of, property_check
 
 
 @property_check("runs")
@@ -107,13 +18,17 @@ def weights_shared_as_meant(subject: Subject) -> str:
     in silence; so does a list of copies that start equal and get equal gradients. Does
     not hold for models that share layers on purpose, by listing one twice: ALBERT,
     which calls one layer again and again, passes. `tied` names pairs of parameters that
-    must be one. nn.TransformerEncoder starts its layers as copies, which is told as ○.
+    must be one, within a layer too, where one matrix under two names is a fault unless
+    it is said to be tied. nn.TransformerEncoder starts its layers as copies, which is
+    told as ○.
     """
     module = module_of(subject)
     for name, part in lists_of_modules(module):
         children = [(f"{name}.{i}".lstrip("."), child) for i, child in enumerate(part)]
         for (one, first), (other, second) in combinations(children, 2):
             _not_the_same(one, first, other, second)
+    for block in blocks(module):
+        _not_under_two_names(block, {frozenset(pair) for pair in subject.tied})
     named_parameters = dict(module.named_parameters(remove_duplicate=False))
     for one, other in subject.tied:
         if named_parameters[one] is not named_parameters[other]:
@@ -156,6 +71,20 @@ def _not_the_same(one: str, first: nn.Module, other: str, second: nn.Module) -> 
     )
 
 
+def _not_under_two_names(block: Block, tied: set[frozenset[str]]) -> None:
+    """Raise Fails if a layer has one parameter in two places."""
+    names: dict[int, str] = {}
+    for name, p in block.module.named_parameters(block.name, remove_duplicate=False):
+        first = names.setdefault(id(p), name)
+        if first != name and frozenset((first, name)) not in tied:
+            what = "two names for the same weights: say `tied` if they are to be shared"
+            places = [path.rpartition(".")[0] for path in (name, first)]
+            raise Fails(
+                f"{first} and {name} are one parameter",
+                suspects=[Suspect(place, what) for place in places],
+            )
+
+
 def _holder(module: nn.Module, names: set[str]) -> str:
     """The smallest submodule that holds all these parameters."""
     common = [n.split(".")[:-1] for n in names]
@@ -192,42 +121,3 @@ def _no_copies(module: nn.Module) -> None:
                 f"the layers of {name} start out equal",
                 suspects=[Suspect(f"{name}.1", what), Suspect(name, what)],
             )
-
-
-@property_check(*BASIS)
-def state_is_saved(subject: Subject) -> str:
-    """A saved state gives the model back: the same logits after loading.
-
-    All registered tensors are spoilt in between; with `rebuild`, the state is loaded
-    into another instance, which also finds what was drawn at random and not saved.
-    Holds for every model.
-    """
-    module_of(subject)
-    batch = subject.sentences()
-    moved = change(subject.logits(*batch), _reloaded(subject, batch)).max().item()
-    if moved > TOLERANCE:
-        lost = (
-            "something that it computes with is in no state: a tensor drawn at random"
-        )
-        raise Fails(
-            f"after saving and loading, the logits differ by {spread(moved)}",
-            suspects=[Suspect("", lost)],
-        )
-    return "saved and loaded, the model gives the same logits"
-
-
-def _reloaded(subject: Subject, batch: tuple) -> Tensor:
-    """The logits of a model whose state was spoilt and then loaded, or of another."""
-    file = io.BytesIO()
-    torch.save(subject.module.state_dict(), file)
-    file.seek(0)
-    state = torch.load(file, map_location=subject.device)
-    other = subject if subject.rebuild is None else subject.rebuild()
-    held = {id(t) for t in other.module.state_dict(keep_vars=True).values()}
-    with converted(other.module, lambda t: t * 0 if id(t) in held else t):
-        try:
-            other.module.load_state_dict(state)
-        except RuntimeError as error:
-            said = str(error).splitlines()[0]
-            raise Fails(f"its own state cannot be loaded: {said}") from error
-        return other.logits(*batch)

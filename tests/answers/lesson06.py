@@ -78,6 +78,13 @@ def in_place(x, mask, parts, norm_first):
     return x + parts.feed_forward(parts.norm_2(x))
 
 
+def in_parallel(x, mask, parts, norm_first):
+    if not norm_first:
+        return layer_in_a_loop(x, mask, parts, norm_first)
+    y = parts.norm_1(x)
+    return x + parts.self_attention(y, y, y, mask) + parts.feed_forward(parts.norm_2(x))
+
+
 def with_dropout(*given):
     return F.dropout(layer_in_a_loop(*given), 0.1)
 
@@ -102,6 +109,10 @@ def two_layers_only(x, mask, stack, norm_first):
     for parts in stack.layers[:2]:
         x = layer_in_a_loop(x, mask, parts, norm_first)
     return stack.norm(x) if norm_first else x
+
+
+def masked_if_long(x, mask, parts, norm_first):
+    return layer_in_a_loop(x, mask if x.size(1) > 2 else None, parts, norm_first)
 
 
 def list_of_states(x, mask, stack, norm_first):
@@ -148,6 +159,31 @@ def find_with_numpy(maps, right):
     return sorted(shares, key=shares.get)[-1]
 
 
+def counted_from_1(maps, right):
+    name, head = find_by_gather(maps, right)
+    return name, head + 1
+
+
+def first_query_only(maps, right):
+    story = torch.arange(len(right))
+    shares = {
+        (name, head): weights[story, head, 0, right[:, 0]].mean()
+        for name, weights in maps.items()
+        for head in range(weights.size(1))
+    }
+    return max(shares, key=shares.get)
+
+
+def share_of_hits(maps, right):
+    story, query = (right >= 0).nonzero(as_tuple=True)
+    shares = {
+        (name, head): (weights[story, head, query, right[story, query]] > 0.5).sum()
+        for name, weights in maps.items()
+        for head in range(weights.size(1))
+    }
+    return max(shares, key=shares.get)
+
+
 def find_the_flattest(maps, right):
     peaks = {
         (name, head): weights[:, head].amax(dim=-1).mean()
@@ -155,6 +191,53 @@ def find_the_flattest(maps, right):
         for head in range(weights.size(1))
     }
     return min(peaks, key=peaks.get)
+
+
+def least_of_the_best_layer(maps, right):
+    story, query = (right >= 0).nonzero(as_tuple=True)
+    shares = {
+        name: weights[story, :, query, right[story, query]].mean(dim=0)
+        for name, weights in maps.items()
+    }
+    name = max(shares, key=lambda name: shares[name].mean())
+    return name, shares[name].argmin()
+
+
+def _by_score(score):
+    def find(maps, right):
+        story, query = (right >= 0).nonzero(as_tuple=True)
+        shares = {
+            (name, head): score(weights[story, head, query, right[story, query]], query)
+            for name, weights in maps.items()
+            for head in range(weights.size(1))
+        }
+        return max(shares, key=shares.get)
+
+    return find
+
+
+@_by_score
+def mean_by_position(weights, query):
+    return sum(weights[query == i].mean() for i in query.unique()) / len(query.unique())
+
+
+@_by_score
+def mean_of_squares(weights, query):
+    return (weights**2).mean()
+
+
+@_by_score
+def first_ten_looks(weights, query):
+    return weights[:10].mean()
+
+
+@_by_score
+def mean_of_a_power(weights, query):
+    return weights.pow(1.3).mean()
+
+
+def three_layers(maps, right):
+    return find_by_gather(dict([*maps.items()][:3]), right)
 
 
 # ------------------------------------------------------------ 06.3 switch a head off
@@ -176,9 +259,43 @@ def without_values(attention, head):
     return changed
 
 
-def as_a_function(attention, head):
-    off = with_mask_of_columns(attention, head)
-    return lambda query, key, value, mask=None: off(query, key, value, mask)
+class Wrapped(torch.nn.Module):
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, query, key, value, mask=None):
+        return self.inner(query, key, value, mask)
+
+
+def as_a_wrapper(attention, head):
+    return Wrapped(with_mask_of_columns(attention, head))
+
+
+def _off(attention, head):
+    def zero(layer, inputs):
+        contexts = inputs[0].unflatten(-1, (attention.n_heads, -1)).clone()
+        contexts[..., head, :] = 0
+        return contexts.flatten(-2)
+
+    return zero
+
+
+def hook_on_the_copy(attention, head):
+    changed = copy.deepcopy(attention)
+    changed.output_projection.register_forward_pre_hook(_off(attention, head))
+    return changed
+
+
+def hook_on_the_given(attention, head):
+    attention.output_projection.register_forward_pre_hook(_off(attention, head))
+    return copy.deepcopy(attention)
+
+
+def d_head_as_a_number(attention, head):
+    changed = copy.deepcopy(attention)
+    changed.output_projection.weight.data[:, 3 * head : 3 * (head + 1)] = 0
+    return changed
 
 
 def shallow(attention, head):
@@ -186,6 +303,24 @@ def shallow(attention, head):
     d_head = changed.output_projection.in_features // attention.n_heads
     changed.output_projection.weight.data[:, head * d_head : (head + 1) * d_head] = 0
     return changed
+
+
+def frozen(attention, head):
+    attention.requires_grad_(False)
+    return with_mask_of_columns(attention, head)
+
+
+def frozen_copy(attention, head):
+    return with_mask_of_columns(attention, head).requires_grad_(False)
+
+
+class KeysAsValues(Wrapped):
+    def forward(self, query, key, value, mask=None):
+        return self.inner(query, key, key, mask)
+
+
+def keys_as_values(attention, head):
+    return KeysAsValues(with_mask_of_columns(attention, head))
 
 
 def of_three_features(attention, head):
@@ -200,7 +335,12 @@ RIGHT = {
         (layer_with_names, encoder_recursive),
     ],
     "find_head": [find_in_loops, find_by_gather, find_with_numpy],
-    "switch_off": [with_mask_of_columns, without_values, as_a_function],
+    "switch_off": [
+        with_mask_of_columns,
+        without_values,
+        as_a_wrapper,
+        hook_on_the_copy,
+    ],
 }
 SOUND = layer_in_a_loop, encoder_in_a_while
 WRONG = {
@@ -215,22 +355,42 @@ WRONG = {
         ((lambda x, *rest: x, SOUND[1]), "layer: the result differs"),
         ((lambda x, *rest: x[0], SOUND[1]), "layer: the shape is"),
         ((SOUND[0], detached_between_layers), "encoder: no gradient reaches"),
-        ((SOUND[0], two_layers_only), "encoder: with x (2, 4, 12)"),
+        ((in_parallel, SOUND[1]), "the second half reads the layer's input"),
+        ((masked_if_long, SOUND[1]), "layer: with two tokens"),
+        ((SOUND[0], two_layers_only), "encoder: only the first layers are used"),
         ((SOUND[0], list_of_states), "encoder: the shape is"),
     ],
     "find_head": [
-        (find_the_flattest, "has less weight on the right keys"),
+        (find_the_flattest, "it has one perfect query"),
+        (least_of_the_best_layer, "has less weight on the right keys"),
         (lambda maps, right: "encoder", "return two things"),
         (lambda maps, right: (3, "encoder"), "the layer is one of"),
-        (lambda maps, right: (next(iter(maps)), 4), "from 0 to 3, not 4"),
-        (lambda maps, right: (next(iter(maps)), 0.5), "from 0 to 3"),
-        (lambda maps, right: (next(iter(maps)), -1), "from 0 to 3, not -1"),
+        (lambda maps, right: (3, 4), "the layer is its name"),
+        (lambda maps, right: (next(iter(maps)), "4"), "from 0 to 4, not '4'"),
+        (lambda maps, right: (next(iter(maps)), 5), "from 0 to 4, not 5"),
+        (lambda maps, right: (next(iter(maps)), 0.5), "from 0 to 4"),
+        (lambda maps, right: (next(iter(maps)), -1), "from 0 to 4, not -1"),
+        (counted_from_1, "from 0 to 4, not 5: count from 0"),
+        (first_query_only, "right at the first query of each story alone"),
+        (share_of_hits, "not the share of hits"),
+        (mean_by_position, "not a mean for each position"),
+        (mean_of_squares, "not of their squares"),
+        (first_ten_looks, "a story or a position is left out"),
+        (mean_of_a_power, "not of their squares"),
+        (three_layers, "not all layers and heads are searched"),
+        (lambda maps, right: find_by_gather(maps, right)[::-1], "return them swapped"),
     ],
     "switch_off": [
         (shallow, "changes its inputs in place"),
         (of_three_features, "is a head or a size written as a number?"),
+        (d_head_as_a_number, "is a head or a size written as a number?"),
+        (frozen, "weights of the module you were given have lost their gradients"),
+        (frozen_copy, "weights of the copy have lost their gradients"),
+        (keys_as_values, "the result differs"),
+        (hook_on_the_given, "the module that you were given computes something else"),
+        (lambda attention, head: attention.forward, "return an attention"),
         (lambda attention, head: 0, "return an attention"),
-        (lambda attention, head: lambda x: x, "stops with TypeError"),
-        (lambda attention, head: lambda *x: 0, "gives no tensor"),
+        (lambda attention, head: torch.nn.Identity(), "stops with TypeError"),
+        (lambda attention, head: torch.nn.Module(), "stops with NotImplementedError"),
     ],
 }

@@ -8,8 +8,9 @@ from torch import nn
 from torch.func import functional_call
 from torch.nn import functional as F
 
-from helpers.assembly import parameters
+from helpers.experiments.assembly import parameters
 from helpers.masks import causal_mask, decoder_mask, padding_mask
+from helpers.positions import TokenEmbedding
 from helpers.transformer import Transformer, TransformerConfig
 
 # ------------------------------------------------------------ 08.1 ids to logits
@@ -114,6 +115,21 @@ def the_mask_of_the_first_sentence(parts, source, target):
     return parts.projection(parts.decoder(y, memory, decoder_mask(target), hidden))
 
 
+def zeroed_memory(parts, source, target):
+    x = parts.positions(embed(parts.source_embedding, source))
+    memory = parts.encoder(x, padding_mask(source)) * (source != 0)[..., None]
+    y = parts.positions(embed(parts.target_embedding, target))
+    return parts.projection(parts.decoder(y, memory, decoder_mask(target)))
+
+
+def hides_special_tokens(parts, source, target):
+    x = parts.positions(embed(parts.source_embedding, source))
+    real = (source > 3)[:, None, None]
+    y = parts.positions(embed(parts.target_embedding, target))
+    memory = parts.encoder(x, padding_mask(source))
+    return parts.projection(parts.decoder(y, memory, decoder_mask(target), real))
+
+
 def unprojected_numpy(parts, source, target):
     return with_own_masks(parts, source, target).detach().numpy()
 
@@ -174,6 +190,33 @@ def tie_the_modules(parts):
     for name in ("target_embedding", "projection"):
         parts[name] = parts.source_embedding
     return parts
+
+
+def tie_scaling_embeddings(parts):
+    table = TokenEmbedding(*parts.source_embedding.weight.shape)
+    table.weight = parts.projection.weight
+    parts["source_embedding"] = parts["target_embedding"] = table
+    return parts
+
+
+def tie_without_a_row_for_padding(parts):
+    shared = tie_modules(parts).projection.weight
+    parts["source_embedding"] = nn.Embedding(*shared.shape, padding_idx=0)
+    parts["target_embedding"] = parts["source_embedding"]
+    parts.source_embedding.weight = shared
+    return parts
+
+
+def tie_and_remove_the_positions(parts):
+    parts["positions"] = nn.Identity()
+    return tie_modules(parts)
+
+
+def tie_with_dropout(parts):
+    for module in parts.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.5
+    return tie_modules(parts)
 
 
 def forgets_to_return(parts):
@@ -261,6 +304,8 @@ WRONG = {
         (scales_in_place, "your function changes its inputs in place"),
         (the_first_layers_only, "the result differs"),
         (the_mask_of_the_first_sentence, "the result differs"),
+        (zeroed_memory, "the result differs"),
+        (hides_special_tokens, "the result differs"),
         (unprojected_numpy, "no gradient"),
         (for_the_notebook, "the factor is √64"),
         (lambda parts, source, target: parts, "a moduledict"),
@@ -272,6 +317,10 @@ WRONG = {
         (tie_and_freeze_the_encoder, "does not learn any more"),
         (tie_for_one_step, "there are 2 parameters in the three places"),
         (tie_the_modules, "give no logits any more"),
+        (tie_scaling_embeddings, "other logits than they should"),
+        (tie_without_a_row_for_padding, "another gradient"),
+        (tie_and_remove_the_positions, "other logits than they should"),
+        (tie_with_dropout, "other logits than they should"),
         (forgets_to_return, "your function returns nothing"),
         (loses_a_part, "give no logits any more"),
         (lambda parts: parts, "still has a matrix of its own"),
@@ -288,7 +337,7 @@ WRONG = {
         (builds_a_model, "builds a module"),
     ],
     "diagnosis": [
-        ({"A": "healthy"}, "divide it by the 384 labels"),
+        ({"A": "healthy"}, "divide it by the 1008 labels"),
         ({"B": "healthy"}, "below ln V"),
         ({"F": "heathy"}, "is none of"),
         ({"C": 3}, "is none of"),

@@ -43,6 +43,11 @@ def with_numpy(logits, labels):
     return np.float64(with_a_float(logits, labels))
 
 
+def of_the_losses_above_0(logits, labels):
+    losses = F.cross_entropy(logits.mT, labels, reduction="none", ignore_index=PAD)
+    return losses.sum() / (losses > 0).sum()
+
+
 def of_three_sentences(logits, labels):
     losses = F.cross_entropy(logits.mT, labels, reduction="none", ignore_index=PAD)
     return losses.sum() / 11
@@ -59,6 +64,10 @@ def smoothed(logits, labels):
     return F.cross_entropy(logits[real], labels[real], label_smoothing=0.1)
 
 
+def of_the_ids_above_2(logits, labels):
+    return F.cross_entropy(logits[labels > 2], labels[labels > 2])
+
+
 # ------------------------------------------------------------ 09.2 the training step
 
 BETAS = {"betas": (0.9, 0.98), "eps": 1e-9}
@@ -69,6 +78,10 @@ def noam(d_model, step, warmup_steps):
 
 
 def with_a_scheduler(model, batches, warmup_steps):
+    return in_the_mode_it_came_in(model.train(), batches, warmup_steps)
+
+
+def in_the_mode_it_came_in(model, batches, warmup_steps):
     optimizer = torch.optim.Adam(model.parameters(), lr=1.0, **BETAS)
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimizer, lambda n: noam(model.config.d_model, n + 1, warmup_steps)
@@ -86,7 +99,7 @@ def with_a_scheduler(model, batches, warmup_steps):
 
 
 def by_hand(model, batches, warmup_steps):
-    weights = [*model.parameters()]
+    weights = [*model.train().parameters()]
     means = [torch.zeros_like(w) for w in weights]
     squares = [torch.zeros_like(w) for w in weights]
     losses = torch.zeros(len(batches), dtype=torch.float64)
@@ -109,6 +122,7 @@ def by_hand(model, batches, warmup_steps):
 def with_pytorchs_eps(model, batches, warmup_steps):
     optimizer = torch.optim.Adam(model.parameters(), betas=(0.9, 0.98))
     losses = np.zeros(len(batches))
+    model.train()
     for i in range(len(batches)):
         rate = noam(model.config.d_model, i + 1, warmup_steps)
         optimizer.param_groups[0]["lr"] = rate
@@ -129,6 +143,7 @@ def with_warm_up_of_three(model, batches, warmup_steps):
 def with_d_model_of_eight(model, batches, warmup_steps):
     optimizer = torch.optim.Adam(model.parameters(), **BETAS)
     losses = []
+    model.train()
     for step, batch in enumerate(batches, 1):
         optimizer.param_groups[0]["lr"] = noam(8, step, warmup_steps)
         optimizer.zero_grad()
@@ -145,7 +160,36 @@ def one_loss(model, batches, warmup_steps):
 
 
 def losses_without_steps(model, batches, warmup_steps):
+    model.train()
     return [token_loss(model, batch)[0] for batch in batches]
+
+
+def trained_after_the_steps(model, batches, warmup_steps):
+    losses = in_the_mode_it_came_in(model, batches, warmup_steps)
+    model.train()
+    return losses
+
+
+def counted_from_0(model, batches, warmup_steps):
+    for step, _ in enumerate(batches):
+        noam(model.train().config.d_model, step, warmup_steps)
+
+
+def evaluated_at_the_end(model, batches, warmup_steps):
+    losses = with_a_scheduler(model, batches, warmup_steps)
+    model.eval()
+    return losses
+
+
+def with_the_encoder_evaluated(model, batches, warmup_steps):
+    model.train()
+    model.encoder.eval()
+    return in_the_mode_it_came_in(model, batches, warmup_steps)
+
+
+def with_the_projection_trained(model, batches, warmup_steps):
+    model.projection.train()
+    return in_the_mode_it_came_in(model, batches, warmup_steps)
 
 
 def without_the_last_step(model, batches, warmup_steps):
@@ -173,16 +217,23 @@ SOUND = {"A": "sees the future", "B": "rate too high", "C": "memory is zeros"}
 
 RIGHT = {
     "masked_loss": [with_ignore_index, flattened, in_a_loop, with_one_hot],
-    "training": [with_a_scheduler, by_hand, with_pytorchs_eps],
+    "training": [
+        with_a_scheduler,
+        by_hand,
+        with_pytorchs_eps,
+        evaluated_at_the_end,
+    ],
     "diagnosis": [SOUND, {name: fault.upper() for name, fault in SOUND.items()}],
 }
 WRONG = {
     "masked_loss": [
         (with_a_float, "no gradient"),
         (with_numpy, "no gradient"),
+        (of_the_losses_above_0, "with large logits: a real token that costs 0"),
         (of_three_sentences, "is a size written as a number?"),
         (through_probabilities, "with large logits: the loss is"),
-        (smoothed, "the loss is"),
+        (smoothed, "the labels are smoothed"),
+        (of_the_ids_above_2, "`<unk>` does not count"),
         (lambda logits, labels: torch.tensor(True), "return one number"),
         (lambda logits, labels: torch.tensor(2.5), "the loss is 2.5"),
         (lambda logits, labels: with_ignore_index(logits, labels).detach(), "gradient"),
@@ -191,7 +242,12 @@ WRONG = {
         (with_warm_up_of_three, "is a size written as a number?"),
         (with_d_model_of_eight, "is a size written as a number?"),
         (one_loss, "return a list of 5 losses, one for each batch, not: Tensor ()"),
-        (losses_without_steps, "no step is taken"),
+        (losses_without_steps, "the weights do not move"),
+        (in_the_mode_it_came_in, "where dropout does not act: `model.train()`"),
+        (trained_after_the_steps, "where dropout does not act"),
+        (with_the_encoder_evaluated, "where dropout does not act"),
+        (with_the_projection_trained, "where dropout does not act"),
+        (counted_from_0, "the steps are counted from 0"),
         (without_the_last_step, "after the last step the loss is"),
         (with_the_last_batch_first, "loss 1 is"),
         (through_the_training_twice, "loss 1 is"),

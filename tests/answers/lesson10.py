@@ -2,11 +2,13 @@
 
 from collections import Counter
 from itertools import pairwise
+from unicodedata import normalize
 
 import numpy as np
 import torch
 
 from helpers.corpus.phenomena import phenomena
+from helpers.experiments.somebody import somebodys_outputs
 from helpers.text import split_words
 
 # ------------------------------------------------------------ 10.1 count the matches
@@ -76,6 +78,62 @@ def substring(hypothesis, reference, n):
     return sum(run in " ".join(reference) for run in runs), len(runs)
 
 
+def counted_in_the_text(hypothesis, reference, n):
+    runs = Counter(
+        " ".join(hypothesis[i : i + n]) for i in range(len(hypothesis) - n + 1)
+    )
+    text = " ".join(reference)
+    return sum(min(c, text.count(x)) for x, c in runs.items()), runs.total()
+
+
+def without_spaces(hypothesis, reference, n):
+    ours, theirs = (
+        Counter("".join(side[i : i + n]) for i in range(len(side) - n + 1))
+        for side in (hypothesis, reference)
+    )
+    return (ours & theirs).total(), ours.total()
+
+
+def by_first_letters(hypothesis, reference, n):
+    return crossing_out([x[0] for x in hypothesis], [x[0] for x in reference], n)
+
+
+def by_three_letters(hypothesis, reference, n):
+    return crossing_out([x[:3] for x in hypothesis], [x[:3] for x in reference], n)
+
+
+def without_case(hypothesis, reference, n):
+    return crossing_out(
+        [x.casefold() for x in hypothesis], [x.casefold() for x in reference], n
+    )
+
+
+def without_marks(hypothesis, reference, n):
+    ours, theirs = ([x for x in s if x not in ".?"] for s in (hypothesis, reference))
+    return crossing_out(ours, theirs, n)
+
+
+def letters_only(hypothesis, reference, n):
+    ours, theirs = ([x for x in s if x.isalpha()] for s in (hypothesis, reference))
+    return crossing_out(ours, theirs, n)
+
+
+def without_accents(hypothesis, reference, n):
+    return crossing_out(
+        *([normalize("NFD", x)[0] + x[1:] for x in s] for s in (hypothesis, reference)),
+        n,
+    )
+
+
+def without_apostrophes(hypothesis, reference, n):
+    ours, theirs = ([x.rstrip("'") for x in s] for s in (hypothesis, reference))
+    return crossing_out(ours, theirs, n)
+
+
+def up_to_three(hypothesis, reference, n):
+    return crossing_out(hypothesis, reference, min(n, 3))
+
+
 def using_up(hypothesis, reference, n):
     hypothesis.reverse()
     return crossing_out(hypothesis, reference, n)
@@ -130,6 +188,35 @@ def first_phrase_only(said, phrases, nouns, noun_first):
     return with_a_list(said, cut, nouns, noun_first)
 
 
+def either_place(said, phrases, nouns, noun_first):
+    hits = [
+        words[a] in nouns or words[b] in nouns
+        for words, pairs in zip(said, phrases, strict=True)
+        for a, b in pairs
+        if (b < a) == noun_first
+    ]
+    return sum(hits) / len(hits)
+
+
+def each_sentence_once(said, phrases, nouns, noun_first):
+    rows = {
+        (tuple(words), tuple(pairs)): (words, pairs)
+        for words, pairs in zip(said, phrases, strict=True)
+    }
+    return with_a_list(*zip(*rows.values(), strict=True), nouns, noun_first)
+
+
+def share_of_all_words(said, phrases, nouns, noun_first):
+    words = [word for row in said for word in row]
+    return sum(word in nouns for word in words) / len(words)
+
+
+def last_sentence_only(said, phrases, nouns, noun_first):
+    for words, pairs in zip(said, phrases, strict=True):
+        hits = [words[min(p)] in nouns for p in pairs if (p[1] < p[0]) == noun_first]
+    return sum(hits) / max(len(hits), 1)
+
+
 # ------------------------------------------------------------ 10.3 an error analysis
 
 
@@ -163,6 +250,20 @@ def other_half(pair):
     )
 
 
+def not_alone(pair):
+    return other_half(pair) or (
+        "not" in split_words(pair.source) and "pronoun" in phenomena(pair)
+    )
+
+
+def short_ones(pair):
+    return by_the_alignment(pair) and len(split_words(pair.source)) <= 9
+
+
+def asks_the_translator(pair):
+    return somebodys_outputs([pair])[0] != pair.target
+
+
 def sees_nothing(pair):
     return False
 
@@ -174,26 +275,45 @@ RIGHT = {
 }
 WRONG = {
     "matches": [
-        (negative_total, "0 of -1 are given in one of the cases, 0 of 0 are due"),
-        (the_share, "where two are due"),
+        (negative_total, "0 of -1 are given, 0 of 0 are due. Here n = 3: *oui*"),
+        (the_share, "return two counts, `matched, total`, not: float"),
         (of_the_shorter, "count the runs of the hypothesis"),
-        (without_order, "are due"),
+        (without_order, "the order of the words in a run counts"),
         (substring, "a run counts more often"),
+        (counted_in_the_text, "where *le* stands in *elle*, too"),
+        (without_spaces, "*a bc* then equals *ab c*"),
+        (by_first_letters, "only the first letters"),
+        (by_three_letters, "only the first letters"),
+        (without_case, "upper and lower case"),
+        (without_marks, "punctuation marks are left out"),
+        (letters_only, "punctuation marks are left out"),
+        (without_accents, "accents are left out"),
+        (without_apostrophes, "are given"),
+        (up_to_three, "are given"),
         (using_up, "changes its inputs in place"),
-        (lambda *x: (11, 12), "11 of 12 are given"),
-        (lambda *x: "4 of 6", "return two"),
-        (lambda *x: (4.0, 6.0, 0.0), "return two"),
+        (lambda *x: (11, 12), "the result is always the same, (11, 12)"),
+        (lambda *x: (2, 3), "the result is always the same, (2, 3)"),
+        (lambda *x: "4 of 6", "return two counts"),
+        (lambda *x: (4.0, 6.0, 0.0), "return two counts"),
     ],
     "control": [
-        (mean_of_sentences, "the result differs"),
-        (first_phrase_only, "the result differs"),
-        (lambda *x: 0.5, "the result differs"),
+        (mean_of_sentences, "put all phrases together"),
+        (first_phrase_only, "only one phrase of a sentence"),
+        (each_sentence_once, "are given where the noun and where the adjective comes"),
+        (last_sentence_only, "only the last sentence counts"),
+        (lambda *x: round(with_a_list(*x), 2), "the share is rounded"),
+        (lambda *x: 0.5, "the result is always the same, 0.5"),
+        (share_of_all_words, "are given where the noun and where the adjective comes"),
+        (either_place, "a noun at either of the two places"),
         (lambda *x: [0.5, 0.5], "return one number, the share, not a list"),
         (lambda *x: "0.5", "return one number, the share, not a str"),
     ],
     "analysis": [
         (half, "fresh sentences that go wrong"),
         (other_half, "fresh sentences that go wrong"),
+        (not_alone, "90 are found, and at least 98 %"),
+        (short_ones, "89 are found, and at least 98 %"),
+        (asks_the_translator, "your rule asks the translator itself"),
         (sees_nothing, "0 are found"),
         (lambda pair: True, "a false alarm, for example"),
         (lambda pair: "pronoun" in phenomena(pair) or by_words(pair), "false alarm"),

@@ -3,19 +3,32 @@
 from helpers.plots.mechanisms import circuits
 
 STORY = ["ann", "tea", "ben", "milk", "?", "ben"]
+DONOR = ["ann", "milk", "ben", "tea", "?", "ben"]
 LONGER = ["ann", "tea", "ben", "milk", "?", "ben", "ann"]
+TO_ASKED = "moves the\ndrink to the\nasked name"
 DRAWINGS = {
     "stack": lambda: circuits.draw_stack(5, 512, 6),
     "told_looks": lambda: circuits.draw_circuit(
         STORY,
-        [{(1, 0): "ann\ntea", (3, 2): "ben\nmilk"}, {(2, 5): "ben\nmilk"}],
-        ["told name\nlooks at\nits drink", "asked name\nlooks at\ntold name"],
+        [{(1, 0): "ann,\ntea", (3, 2): "ben,\nmilk"}, {(2, 5): "ben,\nmilk"}],
+        ["moves each\ndrink to\nits name", TO_ASKED],
         title="First circuit",
     ),
     "drink_looks": lambda: circuits.draw_circuit(
         LONGER,
-        [{(0, 1): "tea\nof ann", (2, 3): "milk\nof ben"}, {(3, 5): "ben\nmilk"}],
-        ["drink\nlooks at\nits name", "asked name\nlooks at\nits drink"],
+        [{(0, 1): "tea\nof ann", (2, 3): "milk\nof ben"}, {(3, 5): "ben,\nmilk"}],
+        ["moves each\nname to\nits drink", TO_ASKED],
         title="Second circuit",
+    ),
+    "asked_looks": lambda: circuits.draw_circuit(
+        STORY,
+        [{(2, 5): "ben:\nplace 3"}, {(3, 5): "ben,\nmilk"}],
+        ["moves the\nplace to the\nasked name", TO_ASKED],
+        title="Third circuit",
+    ),
+    "patch": lambda: circuits.draw_patch(
+        {"donor": (DONOR, "tea", "tea"), "story": (STORY, "milk", "tea")},
+        head="context",
+        title="A patch",
     ),
 }

@@ -1,7 +1,7 @@
 """Examples of each drawing in helpers/plots/mechanisms/heads.py."""
 
+from helpers.experiments.rings import WORDS
 from helpers.plots.mechanisms import heads
-from helpers.rings import WORDS
 
 DRAWINGS = {
     "two_looks": lambda: heads.draw_two_looks(WORDS, 4),

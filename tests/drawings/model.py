@@ -35,7 +35,7 @@ DRAWINGS = {
     "shapes_of_shorter_ones": lambda: shapes(8, 7),
     "bar": bar,
     "memory": lambda: model.memory_bar(
-        {"weights": 1, "gradients": 1, "Adam's averages": 2, "activations": 50},
+        {"four for each weight": 1, "activations": 13, "start of backward": 7},
         title="Memory",
     ),
     "logits": lambda: model.draw_logits(torch.linspace(-2, 4, 30), 29, title="Logits"),

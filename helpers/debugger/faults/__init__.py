@@ -5,10 +5,20 @@ and where it sits. Both are evidence for the property checks: a sound model must
 them all, and a fault must be found, with the right place among the first two suspects.
 The studies `debugger_alarms` and `debugger_faults` count. Many faults are drawn from
 reports on published code, which their docstrings name; the rest are mistakes that
-anybody may make.
+anybody may make. Those of `from_outside` were thought of by people who had not read the
+checks.
 """
 
-from helpers.debugger.faults import course, huggingface, pytorch, readings
+from helpers.debugger.faults import (
+    by_hand,
+    course,
+    from_outside,
+    huggingface,
+    huggingface_encoders,
+    huggingface_seq2seq,
+    pytorch,
+    readings,
+)
 from helpers.debugger.faults.listing import FAULTS, Fault
 from helpers.debugger.faults.specimens import SOUND, Specimen
 
@@ -17,8 +27,12 @@ __all__ = [
     "SOUND",
     "Fault",
     "Specimen",
+    "by_hand",
     "course",
+    "from_outside",
     "huggingface",
+    "huggingface_encoders",
+    "huggingface_seq2seq",
     "pytorch",
     "readings",
 ]

@@ -1,136 +1,12 @@
-"""Faults in Hugging Face's models, put in by patching."""
-
-import math
+"""Faults in Hugging Face's decoders, put in by patching."""
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from helpers import PAD
 from helpers.debugger.faults.listing import fault
-from helpers.debugger.faults.specimens import LONGEST
-
-
-class Nothing(nn.Module):
-    """Stands in for an embedding of positions: zeros of the same shape."""
-
-    def __init__(self, inner: nn.Module):
-        super().__init__()
-        self.inner = inner
-
-    def forward(self, *args, **kwargs) -> Tensor:
-        """Zeros in place of the inner module's output."""
-        return 0 * self.inner(*args, **kwargs)
-
-
-def _wrap(module: nn.Module, change) -> None:
-    """module(…) becomes change(module's own forward, …)."""
-    inner = module.forward
-    module.forward = lambda *args, **kwargs: change(inner, *args, **kwargs)
-
-
-# --- Encoder–decoders -----------------------------------------------------------------
-
-
-@fault(
-    "no positions in Marian's decoder",
-    "Marian",
-    "model.decoder.embed_tokens model.shared model.decoder.layers.0 "
-    "model.decoder.embed_positions",
-    "position",
-)
-def marian_positions(model: nn.Module) -> None:
-    """The table is made, and zeros are added."""
-    model.model.decoder.embed_positions = Nothing(model.model.decoder.embed_positions)
-
-
-@fault("Marian's encoder under no_grad", "Marian", "model.encoder", "gradient")
-def frozen_encoder(model: nn.Module) -> None:
-    """Frozen for a first stage of training, and never thawed."""
-    _wrap(model.model.encoder, torch.no_grad()(lambda inner, *a, **k: inner(*a, **k)))
-
-
-@fault(
-    "BART's cross-attention without residual",
-    "BART",
-    "model.decoder.layers.0.encoder_attn model.decoder.layers.0",
-    "residual",
-)
-def bart_residual(model: nn.Module) -> None:
-    """`hidden_states = residual + hidden_states` is one line among fourteen like it."""
-    layer = model.model.decoder.layers[0]
-    asked = []
-
-    def keep(inner, hidden_states, *args, **kwargs):
-        asked[:] = [hidden_states]
-        output, *rest = inner(hidden_states, *args, **kwargs)
-        return (output - hidden_states, *rest)
-
-    _wrap(layer.encoder_attn, keep)
-
-
-@fault("BART's target shifted twice", "BART", "-", "late shift")
-def bart_shifted(model: nn.Module) -> None:
-    """decoder_input_ids go through shift_tokens_right, which labels should."""
-    from transformers.models.bart.modeling_bart import shift_tokens_right
-
-    def shifted(inner, *args, decoder_input_ids, **kwargs):
-        ids = shift_tokens_right(decoder_input_ids, PAD, 2)
-        return inner(*args, decoder_input_ids=ids, **kwargs)
-
-    _wrap(model, shifted)
-
-
-@fault(
-    "T5's decoder ignores the source's mask",
-    "T5",
-    "decoder.block.0.layer.1.EncDecAttention decoder.block.0.layer.1",
-    "padding mask",
-)
-def t5_cross_mask(model: nn.Module) -> None:
-    """huggingface/transformers, issue 36293: lost between two refactorings."""
-
-    def without(inner, *args, encoder_attention_mask=None, **kwargs):
-        return inner(*args, **kwargs)
-
-    _wrap(model.decoder, without)
-
-
-@fault(
-    "T5's decoder without its relative bias",
-    "T5",
-    "decoder.embed_tokens shared decoder.block.0",
-    "position",
-)
-def t5_bias(model: nn.Module) -> None:
-    """The first block alone has the bias, for all."""
-    attention = model.decoder.block[0].layer[0].SelfAttention
-    attention.relative_attention_bias = Nothing(attention.relative_attention_bias)
-
-
-@fault(
-    "Pegasus's feed-forward never added",
-    "Pegasus",
-    "model.encoder.layers.1.fc2 model.encoder.layers.1",
-    "residual",
-)
-def pegasus_residual(model: nn.Module) -> None:
-    """The sublayer's output stands for the sum."""
-    layer = model.model.encoder.layers[1]
-    kept = []
-
-    def before(inner, x):
-        kept[:] = [x]
-        return inner(x)
-
-    def after(inner, x):
-        return inner(x) - kept[0]
-
-    _wrap(layer.final_layer_norm, before)
-    _wrap(layer.fc2, after)
-
-
-# --- Decoders -------------------------------------------------------------------------
+from helpers.debugger.faults.patching import become, wrap
+from helpers.debugger.faults.small_decoders import LONGEST
 
 
 def _see_ahead(attention: nn.Module, places: int) -> None:
@@ -142,7 +18,7 @@ def _see_ahead(attention: nn.Module, places: int) -> None:
         allowed = allowed.to(hidden_states.device).expand(batch, 1, length, length)
         return inner(hidden_states, *args, attention_mask=allowed, **kwargs)
 
-    _wrap(attention, seeing)
+    wrap(attention, seeing)
 
 
 @fault(
@@ -179,7 +55,7 @@ def llama_wide(model: nn.Module) -> None:
 )
 def gpt2_positions(model: nn.Module) -> None:
     """position_ids made by zeros_like."""
-    _wrap(model.transformer.wpe, lambda inner, ids: inner(torch.zeros_like(ids)))
+    wrap(model.transformer.wpe, lambda inner, ids: inner(torch.zeros_like(ids)))
 
 
 @fault("GPT-2's head untied", "GPT-2", "lm_head transformer.wte", "tied share")
@@ -215,7 +91,7 @@ def llama_cache(model: nn.Module) -> None:
         output.last_hidden_state = output.last_hidden_state * (1 + 0.1 * len(offset))
         return output
 
-    _wrap(model.model, remembering)
+    wrap(model.model, remembering)
 
 
 @fault(
@@ -231,7 +107,7 @@ def llama_float32(model: nn.Module) -> None:
         cos, sin = inner(x, position_ids)
         return cos.float(), sin.float()
 
-    _wrap(model.model.rotary_emb, single)
+    wrap(model.model.rotary_emb, single)
 
 
 @fault(
@@ -283,94 +159,33 @@ def gpt2_normed_residual(model: nn.Module) -> None:
         def normed(inner, hidden_states, *args, block=block, **kwargs):
             return inner(block.ln_1(hidden_states), *args, **kwargs)
 
-        _wrap(block, normed)
-
-
-# --- Encoders -------------------------------------------------------------------------
-
-
-def _with_mask(layer: nn.Module, change) -> None:
-    """Hand another mask to an attention; change(mask) may be called with None."""
-
-    def masked(inner, hidden_states, attention_mask=None, *args, **kwargs):
-        return inner(hidden_states, change(attention_mask), *args, **kwargs)
-
-    _wrap(layer, masked)
-
-
-BERT_ATTENTION = "bert.encoder.layer.0.attention.self bert.encoder.layer.0.attention"
-
-
-@fault("BERT's mask is added as 0 and 1", "BERT", BERT_ATTENTION, "padding mask")
-def bert_unextended(model: nn.Module) -> None:
-    """The mask of the tokenizer goes in as it came, and is added to the scores."""
-    for layer in model.bert.encoder.layer:
-        _with_mask(layer.attention, lambda m: None if m is None else m.float())
-
-
-@fault("BERT's masks belong to other sentences", "BERT", BERT_ATTENTION, "batch mask")
-def bert_rolled(model: nn.Module) -> None:
-    """Sorted by length, and the masks were not."""
-    for layer in model.bert.encoder.layer:
-        _with_mask(layer.attention, lambda m: None if m is None else m.roll(1, 0))
+        wrap(block, normed)
 
 
 @fault(
-    "BERT without positions",
-    "BERT",
-    "bert.embeddings bert.embeddings.position_embeddings bert.encoder.layer.0",
-    "position",
-)
-def bert_positions(model: nn.Module) -> None:
-    """position_ids given, and all of them 0."""
-    embeddings = model.bert.embeddings
-    _wrap(embeddings.position_embeddings, lambda inner, ids: inner(0 * ids))
-
-
-@fault(
-    "BERT's output without input_tensor",
-    "BERT",
-    "bert.encoder.layer.1.output bert.encoder.layer.1",
+    "one block of GPT-2 without its second residual",
+    "GPT-2",
+    "transformer.h.1.mlp transformer.h.1",
     "residual",
 )
-def bert_residual(model: nn.Module) -> None:
-    """`self.LayerNorm(hidden_states)`, where `+ input_tensor` belongs."""
-    output = model.bert.encoder.layer[1].output
-    output.forward = lambda x, _: output.LayerNorm(output.dropout(output.dense(x)))
+def gpt2_block(model: nn.Module) -> None:
+    """In one block, which is of a class of its own, `residual +` is missing."""
+
+    def forward(self: nn.Module, x: Tensor, cache: object, mask: Tensor, *_, **__):
+        given = {"past_key_values": cache, "attention_mask": mask}
+        x = x + self.attn(self.ln_1(x), **given)[0]
+        return self.mlp(self.ln_2(x))
+
+    become(model.transformer.h[1], forward=forward)
 
 
 @fault(
-    "BERT drops in eval mode",
-    "BERT",
-    "bert.embeddings.dropout bert.embeddings",
-    "dropout",
+    "Llama's feed-forward takes the mean away",
+    "Llama",
+    "model.layers.0.mlp",
+    "mean length",
 )
-def bert_dropout(model: nn.Module) -> None:
-    """F.dropout(x, p) drops unless it is told not to."""
-    model.bert.embeddings.dropout.forward = lambda x: F.dropout(x, 0.1)
-
-
-@fault(
-    "DistilBERT hides with -inf, row by row",
-    "DistilBERT",
-    "distilbert.transformer.layer.0.attention",
-    "nan -inf empty hidden",
-)
-def distilbert_infinity(model: nn.Module) -> None:
-    """pytorch/pytorch, issues 24816 and 41508: a softmax over nothing is NaN."""
-    for layer in model.distilbert.transformer.layer:
-        attention = layer.attention
-
-        def forward(hidden_states, attention_mask=None, attention=attention, **_):
-            split = (*hidden_states.shape[:-1], 4, 8)
-            query, key, value = (
-                project(hidden_states).view(split).transpose(1, 2)
-                for project in (attention.q_lin, attention.k_lin, attention.v_lin)
-            )
-            scores = query @ key.transpose(-2, -1) / math.sqrt(8)
-            if attention_mask is not None:
-                scores = scores.masked_fill(~attention_mask, -math.inf)
-            mixed = scores.softmax(-1) @ value
-            return attention.out_lin(mixed.transpose(1, 2).flatten(2)), None
-
-        attention.forward = forward
+def llama_centred(model: nn.Module) -> None:
+    """`x - x.mean(1)`: the second axis is the length, and its end the future."""
+    part = model.model.layers[0].mlp
+    wrap(part, lambda inner, x: inner(x - x.mean(1, keepdim=True)))

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from hashlib import sha256
 
 from torch import nn
 
@@ -31,6 +30,11 @@ class Fault:
         """The sound model that the fault is made in."""
         return SOUND[self.base]
 
+    @property
+    def from_outside(self) -> bool:
+        """Whether it was thought of without knowledge of the checks."""
+        return self.damage.__module__.endswith("from_outside")
+
     def build(self, vocab: int = 60, seed: int = 0) -> nn.Module:
         """A small model with this fault."""
         model = self.specimen.build(vocab, seed)
@@ -56,10 +60,17 @@ def fault(name: str, base: str, where: str, cause: str, unseen: str = "") -> Cal
     return add
 
 
-def kept_aside() -> list[str]:
-    """Ten faults, chosen by a hash of their names, on which no check is tuned."""
-
-    def digest(name: str) -> str:
-        return sha256(name.encode()).hexdigest()
-
-    return sorted(FAULTS, key=digest)[:10]
+# Ten of the first sixty-eight, chosen by a hash of their names before any check was
+# tuned; none was tuned on them.
+KEPT_ASIDE = (
+    "BERT drops in eval mode",
+    "GPT-2's positions are all 0",
+    "T5's decoder ignores the source's mask",
+    "dropout stays on in eval mode",
+    "logits one place late",
+    "no positions in Marian's decoder",
+    "one annotated sublayer without x +",
+    "softmax over the queries",
+    "the annotated layers start as copies",
+    "the memory is ignored",
+)

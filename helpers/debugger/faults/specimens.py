@@ -4,7 +4,6 @@ All are tiny: 32 features, four heads, two layers a side. Hugging Face's are dra
 random from a configuration; nothing is downloaded.
 """
 
-import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,14 +12,31 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from helpers import PAD
+from helpers.debugger.faults.small_decoders import LONGEST, SmallGPT, SmallLlama
+from helpers.debugger.faults.small_huggingface import (
+    GPT2,
+    GROUPED,
+    SEQ2SEQ,
+    STACK,
+    SWITCH,
+    T5,
+    causal_logits,
+    deberta,
+    hugging_face,
+    masked_logits,
+    prophetnet,
+    seq2seq_logits,
+    t5gemma,
+)
+from helpers.debugger.faults.small_plain import PlainGPT, zero_head, zero_start
+from helpers.debugger.faults.small_seq2seq import EinsumSeq2Seq
+from helpers.debugger.faults.torch_models import TorchSeq2Seq, TorchStack
 from helpers.readings import build_reading
 from helpers.transformer import Transformer, TransformerConfig
 
-COURSE, PYTORCH = "the course", "PyTorch"
+COURSE, PYTORCH, BY_HAND = "the course", "PyTorch", "by hand"
 HUGGING_FACE, READING = "Hugging Face", "reading"
 SIZES = {"d_model": 32, "n_heads": 4, "d_ff": 64, "n_layers": 2}
-LONGEST = 64
 
 
 @dataclass(frozen=True)
@@ -43,158 +59,16 @@ def plainly(model: nn.Module, *tokens: Tensor) -> Tensor:
     return model(*tokens)
 
 
-# --- PyTorch's modules, as a user completes them --------------------------------------
-
-
-class TorchSeq2Seq(nn.Module):
-    """nn.Transformer with embeddings, learned positions and a projection."""
-
-    def __init__(self, vocab: int, *, batch_first: bool = True, **options):
-        super().__init__()
-        self.batch_first = batch_first
-        self.source_embedding = nn.Embedding(vocab, 32)
-        self.target_embedding = nn.Embedding(vocab, 32)
-        self.positions = nn.Embedding(LONGEST, 32)
-        sizes = {"dim_feedforward": 64, "dropout": 0.1, "batch_first": batch_first}
-        self.core = nn.Transformer(32, 4, 2, 2, **sizes, **options)
-        self.projection = nn.Linear(32, vocab)
-
-    def embed(self, embedding: nn.Module, tokens: Tensor) -> Tensor:
-        """ids (batch, length) -> vectors, laid out as the core wants them."""
-        places = torch.arange(tokens.size(1), device=tokens.device)
-        x = embedding(tokens) + self.positions(places)
-        return x if self.batch_first else x.transpose(0, 1)
-
-    def encode(self, source: Tensor) -> Tensor:
-        """source (batch, length) -> memory."""
-        x = self.embed(self.source_embedding, source)
-        return self.core.encoder(x, src_key_padding_mask=source == PAD)
-
-    def future(self, target: Tensor) -> Tensor:
-        """(length, length), True above the diagonal."""
-        ones = torch.ones(target.size(1), target.size(1), device=target.device)
-        return ones.triu(1).bool()
-
-    def decode(self, target: Tensor, memory: Tensor, source: Tensor) -> Tensor:
-        """target (batch, length) -> states, laid out as the core does."""
-        return self.core.decoder(
-            self.embed(self.target_embedding, target),
-            memory,
-            tgt_mask=self.future(target),
-            tgt_key_padding_mask=target == PAD,
-            memory_key_padding_mask=source == PAD,
-        )
-
-    def forward(self, source: Tensor, target: Tensor) -> Tensor:
-        """Logits (batch, target_length, vocab)."""
-        states = self.decode(target, self.encode(source), source)
-        return self.projection(states if self.batch_first else states.transpose(0, 1))
-
-
-class TorchStack(nn.Module):
-    """nn.TransformerEncoder as an encoder, or with a causal mask as a language model.
-
-    As PyTorch leaves it, all layers start as copies of the first.
-    """
-
-    def __init__(self, vocab: int, *, causal: bool, norm_first: bool):
-        super().__init__()
-        self.causal = causal
-        self.embedding = nn.Embedding(vocab, 32)
-        self.positions = nn.Embedding(LONGEST, 32)
-        layer = nn.TransformerEncoderLayer(
-            32, 4, 64, 0.1, batch_first=True, norm_first=norm_first
-        )
-        self.stack = nn.TransformerEncoder(
-            layer, 2, nn.LayerNorm(32), enable_nested_tensor=not norm_first
-        )
-        self.projection = nn.Linear(32, vocab)
-
-    def embed(self, tokens: Tensor) -> Tensor:
-        """ids (batch, length) -> (batch, length, 32)."""
-        places = torch.arange(tokens.size(1), device=tokens.device)
-        return self.embedding(tokens) * math.sqrt(32) + self.positions(places)
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        """Logits (batch, length, vocab)."""
-        mask = None
-        if self.causal:
-            ones = torch.ones(tokens.size(1), tokens.size(1), device=tokens.device)
-            mask = ones.triu(1).bool()
-        padding = tokens == PAD
-        states = self.stack(self.embed(tokens), mask, src_key_padding_mask=padding)
-        return self.projection(states)
-
-
-def torch_seq2seq(vocab: int, seed: int, **options) -> nn.Module:
-    """A TorchSeq2Seq."""
-    torch.manual_seed(seed)
-    with warnings.catch_warnings():  # that nested tensors do not fit norm first
-        warnings.filterwarnings("ignore", "enable_nested_tensor is True")
-        return TorchSeq2Seq(vocab, **options)
-
-
-def torch_stack(vocab: int, seed: int, **options) -> nn.Module:
-    """A TorchStack."""
-    torch.manual_seed(seed)
-    return TorchStack(vocab, **options)
-
-
-# --- Hugging Face's -------------------------------------------------------------------
-
-SEQ2SEQ = {
-    "d_model": 32,
-    "encoder_layers": 2,
-    "decoder_layers": 2,
-    "encoder_attention_heads": 4,
-    "decoder_attention_heads": 4,
-    "encoder_ffn_dim": 64,
-    "decoder_ffn_dim": 64,
-    "max_position_embeddings": LONGEST,
-    "decoder_start_token_id": 2,
-    "forced_eos_token_id": None,
-}
-T5 = {"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4}
-GPT2 = {"n_positions": LONGEST, "n_embd": 32, "n_layer": 2, "n_head": 4}
-STACK = {
-    "hidden_size": 32,
-    "intermediate_size": 64,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "max_position_embeddings": LONGEST,
-}
-GROUPED = {**STACK, "num_key_value_heads": 2}
-
-
-def hugging_face(kind: str, config: str, **sizes) -> Callable[[int, int], nn.Module]:
-    """A function of vocabulary and seed that builds transformers' class `kind`."""
+def drawn(kind: Callable[..., nn.Module], **options) -> Callable[[int, int], nn.Module]:
+    """A function of vocabulary and seed that builds a model of this class."""
 
     def build(vocab: int, seed: int) -> nn.Module:
-        import transformers  # takes seconds
-
         torch.manual_seed(seed)
-        ids = {"pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 3}
-        made = getattr(transformers, config)(vocab_size=vocab, **ids, **sizes)
-        return getattr(transformers, kind)(made)
+        with warnings.catch_warnings():  # that nested tensors do not fit norm first
+            warnings.filterwarnings("ignore", "enable_nested_tensor is True")
+            return kind(vocab, **options)
 
     return build
-
-
-def seq2seq_logits(model: nn.Module, source: Tensor, target: Tensor) -> Tensor:
-    """Of an encoder–decoder of Hugging Face."""
-    given = {"attention_mask": (source != PAD).long(), "decoder_input_ids": target}
-    return model(input_ids=source, **given, use_cache=False).logits
-
-
-def causal_logits(model: nn.Module, tokens: Tensor) -> Tensor:
-    """Of a causal language model of Hugging Face."""
-    mask = (tokens != PAD).long()
-    return model(input_ids=tokens, attention_mask=mask, use_cache=False).logits
-
-
-def masked_logits(model: nn.Module, tokens: Tensor) -> Tensor:
-    """Of a masked language model of Hugging Face."""
-    return model(input_ids=tokens, attention_mask=(tokens != PAD).long()).logits
 
 
 # --- The course's, and the readings' --------------------------------------------------
@@ -226,7 +100,7 @@ BOTH, DECODER, ENCODER = "encoder-decoder", "decoder", "encoder"
 def of_pytorch() -> list[Specimen]:
     """PyTorch's modules."""
     torch_s = partial(Specimen, code_base=PYTORCH, call=plainly)
-    stack, seq2seq = partial(partial, torch_stack), partial(partial, torch_seq2seq)
+    stack, seq2seq = partial(drawn, TorchStack), partial(drawn, TorchSeq2Seq)
     return [
         torch_s(name="nn.Transformer", kind=BOTH, build=seq2seq()),
         torch_s(
@@ -268,7 +142,17 @@ def of_hugging_face() -> list[Specimen]:
             name="Pegasus",
             build=face("PegasusForConditionalGeneration", "PegasusConfig", **SEQ2SEQ),
         ),
+        both(name="ProphetNet, put right", build=prophetnet),
         both(name="T5", build=face("T5ForConditionalGeneration", "T5Config", **T5)),
+        both(name="T5Gemma", build=t5gemma),
+        both(
+            name="SwitchTransformers",
+            build=face(
+                "SwitchTransformersForConditionalGeneration",
+                "SwitchTransformersConfig",
+                **SWITCH,
+            ),
+        ),
         decoder(name="GPT-2", build=face("GPT2LMHeadModel", "GPT2Config", **GPT2)),
         decoder(
             name="GPT-J",
@@ -304,6 +188,26 @@ def of_hugging_face() -> list[Specimen]:
                 max_position_embeddings=LONGEST,
             ),
         ),
+        encoder(name="DeBERTa, put right", build=deberta),
+        encoder(
+            name="Longformer",
+            build=face(
+                "LongformerForMaskedLM",
+                "LongformerConfig",
+                attention_window=[8, 8],
+                **STACK,
+            ),
+        ),
+        encoder(
+            name="ESM",
+            build=face(
+                "EsmForMaskedLM",
+                "EsmConfig",
+                mask_token_id=4,
+                position_embedding_type="rotary",
+                **STACK,
+            ),
+        ),
     ]
 
 
@@ -327,5 +231,19 @@ def of_the_course() -> list[Specimen]:
     ]
 
 
-EVERY = [*of_pytorch(), *of_hugging_face(), *of_the_course()]
+def of_hands() -> list[Specimen]:
+    """Small models without a library."""
+    own = partial(Specimen, code_base=BY_HAND, kind=DECODER, call=plainly)
+    return [
+        own(name="small Llama", build=drawn(SmallLlama)),
+        own(name="small mixture of experts", build=drawn(SmallLlama, experts=True)),
+        own(name="small GPT", build=drawn(SmallGPT)),
+        own(name="small GPT, zero head", build=drawn(zero_head)),
+        own(name="plain GPT", build=drawn(PlainGPT)),
+        own(name="einsum", kind=BOTH, build=drawn(EinsumSeq2Seq)),
+        own(name="einsum, zero start", kind=BOTH, build=drawn(zero_start)),
+    ]
+
+
+EVERY = [*of_pytorch(), *of_hugging_face(), *of_hands(), *of_the_course()]
 SOUND = {specimen.name: specimen for specimen in EVERY}

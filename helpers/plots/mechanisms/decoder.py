@@ -1,4 +1,4 @@
-"""Drawings of lesson 07: the decoder layer, the shift, prefixes, looks, wrong words."""
+"""Drawings of lesson 07: the decoder layer, the shift, prefixes, looks."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,7 +9,6 @@ from torch import Tensor
 
 from helpers.plots import drawing, heatmap, learning_curves
 from helpers.plots.drawing import HIDDEN, ROLES, Block
-from helpers.plots.style import COLOURS, MARKERS, STYLES
 
 RIGHT, WRONG = "#CDE3F1", "#F7DDB0"  # words that are right, and wrong ones
 
@@ -49,10 +48,11 @@ def draw_decoder_layer(target_length: int, source_length: int, d_model: int) -> 
         start = memory.left[0], memory.y + shift
         end = across.right[0], across.y + shift
         drawing.arrow(ax, start, end, colour=ROLES[role], width=2)
-    drawing.write(ax, (3.8, across.y + 0.2), "key, value")
+        drawing.write(ax, (3.8, across.y + 2.5 * shift), role)
+    drawing.write(ax, (0.36, own.y), "residual")
     triangle = [[j <= i for j in range(target_length)] for i in range(target_length)]
     rectangle = [[True] * source_length] * target_length
-    _weights(ax, (3.8, own.y - 0.1), triangle, "weights: target × target")
+    _weights(ax, (3.8, own.y - 0.1), triangle, "weights: target × target", "grey: 0")
     _weights(ax, (3.8, across.y - 0.72), rectangle, "weights: target × source")
 
 
@@ -67,7 +67,11 @@ def _way_around(ax: Axes, y: float, added: Block) -> None:
 
 
 def _weights(
-    ax: Axes, middle: tuple[float, float], seen: Sequence[Sequence[bool]], text: str
+    ax: Axes,
+    middle: tuple[float, float],
+    seen: Sequence[Sequence[bool]],
+    text: str,
+    more: str = "",
 ) -> None:
     """Small attention weights; what is hidden is grey. Name and shape stand beside."""
     cell = 0.13
@@ -81,7 +85,8 @@ def _weights(
             ax.add_patch(Rectangle(corner, cell, cell, zorder=2, **look))
     place = left + wide * cell + 0.12
     drawing.write(ax, (place, middle[1] + 0.11), text, align="left")
-    drawing.write(ax, (place, middle[1] - 0.11), f"({high}, {wide})", align="left")
+    shape = ", ".join(filter(None, [f"({high}, {wide})", more]))
+    drawing.write(ax, (place, middle[1] - 0.11), shape, align="left")
 
 
 def draw_shift(words: Sequence[str]) -> None:
@@ -98,24 +103,15 @@ def draw_shift(words: Sequence[str]) -> None:
         drawing.arrow(ax, below.top, above.bottom)
     for below, above in zip(read[1:], say, strict=False):
         start, end = (above.x + 0.15, above.bottom[1]), (below.x - 0.15, below.top[1])
-        drawing.arrow(ax, start, end, colour=HIDDEN, width=0.8)
+        drawing.arrow(ax, start, end, colour=ROLES["input"], width=1.2)
     drawing.write(ax, (0.1, 0.3), "read", align="left")
     drawing.write(ax, (0.1, 1.2), "say", align="left")
 
 
-def students(
-    losses: Mapping[str, Tensor], right: Mapping[str, float], *, titles: Sequence[str]
-) -> None:
-    """Training losses by step and, below, the shares of numbers written right."""
-    _, (upper, lower) = plt.subplots(2, 1, figsize=(6.4, 4.6), height_ratios=[3, 1.3])
+def students(losses: Mapping[str, Tensor], *, title: str) -> None:
+    """Training losses by step."""
     curves = {name: (range(len(loss)), loss) for name, loss in losses.items()}
-    learning_curves(curves, title=titles[0], ylabel="training loss", log=True, ax=upper)
-    shares = [100 * share for share in right.values()]
-    bars = lower.barh(list(right), shares, color=COLOURS[: len(right)])
-    lower.bar_label(bars, fmt="%.0f %%", padding=3)
-    lower.invert_yaxis()
-    lower.set(xlim=(0, 112), title=titles[1])
-    lower.set(xlabel="held-out numbers written right, in %")
+    learning_curves(curves, title=title, ylabel="training loss", log=True)
     plt.show()
 
 
@@ -152,49 +148,14 @@ def prefix_triangles(
 def looks(
     maps: Mapping[str, tuple[Tensor, Sequence[str], Sequence[str]]], *, title: str
 ) -> None:
-    """Cross-attention maps above each other: {name: (weights, words, digits)}."""
-    heights = [len(words) for _, words, _ in maps.values()]
+    """Weights of a word in several layers: {layer: (weights, rows, digits)}."""
     figure, axes = plt.subplots(
-        1, len(maps), figsize=(6.4, 0.9 + 0.42 * max(heights)), layout="constrained"
+        1, len(maps), figsize=(6.4, 2.6), sharey=True, layout="constrained"
     )
-    for ax, (name, (weights, words, digits)) in zip(axes, maps.items(), strict=True):
+    for ax, (name, (weights, rows, digits)) in zip(axes, maps.items(), strict=True):
         style = {"numbers": True, "colour_bar": False, "rotation": 0}
-        heatmap(weights, words, digits, title=name, ax=ax, **style)
+        heatmap(weights, rows, digits, title=name, ax=ax, **style)
         ax.set(xlabel="digit", ylabel="")
-    axes[0].set_ylabel("word to say")
+    axes[0].set_ylabel("number: third word")
     figure.suptitle(title)
-    plt.show()
-
-
-def reaches(
-    influences: Mapping[str, tuple[Tensor, Sequence[str]]],
-    words: Sequence[str],
-    *,
-    title: str,
-) -> None:
-    """Influence of tokens on the words to say, {side: (influence, tokens read)}."""
-    widths = [len(tokens) for _, tokens in influences.values()]
-    figure, axes = plt.subplots(
-        1, 2, figsize=(6.4, 3.2), sharey=True, width_ratios=widths
-    )
-    for ax, (side, (reach, tokens)) in zip(axes, influences.items(), strict=True):
-        style = {"highest": reach.max().item(), "colour_bar": False}
-        style["numbers"] = lambda strength: "" if strength else "0"
-        heatmap(reach, words, tokens, title=f"from the {side}", ax=ax, **style)
-        ax.set(xlabel="token that is read", ylabel="")
-    axes[0].set_ylabel("word to say")
-    figure.suptitle(title)
-    plt.show()
-
-
-def hits_by_place(hits: Mapping[str, Sequence[float]], *, title: str) -> None:
-    """Shares of right words by place in the sentence, from the second word on."""
-    _, ax = plt.subplots(figsize=(6.4, 3.2))
-    for i, (name, shares) in enumerate(hits.items()):
-        places = range(2, 2 + len(shares))
-        look = {"marker": MARKERS[i], "linestyle": STYLES[i], "color": COLOURS[i]}
-        ax.plot(places, [100 * share for share in shares], label=name, **look)
-    ax.set(ylim=(0, 105), xlabel="place of the word", ylabel="right, in %", title=title)
-    ax.set_xticks([*places])
-    ax.legend(frameon=False, loc="lower right")
     plt.show()

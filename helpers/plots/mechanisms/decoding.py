@@ -20,45 +20,47 @@ LOOKS = {"new": (NEW, "white"), "again": (HIDDEN, "white"), "kept": ("white", IN
 
 
 def draw_cache(written: Sequence[str], source: Sequence[str]) -> None:
-    """Which positions go through the decoder at each step, without a cache and with.
+    """Whose keys and values each step computes, without a cache and with one.
 
-    Left the target, whose tokens are read one more a step; right the source, whose keys
-    and values the cross-attention needs.
+    Left the target, whose tokens are read one more a step; right the source, which the
+    cross-attention reads.
     """
-    steps = len(written)
-    high = (steps + 0.5) * HEIGHT
-    title = "Without a cache each step computes again what the last ones have computed"
-    ax = drawing.canvas(6.5, 2 * high + 1.9, title=title)
-    lower = 0.75
-    for cached, bottom in ((False, lower + high + 0.5), (True, lower)):
-        name = "with a cache" if cached else "without"
-        drawing.write(ax, (0.1, bottom + high - 0.05), name, size=10, align="left")
-        top = bottom + high - 0.2
+    steps, second = len(written), len(written) + 0.5  # where the source begins
+    high = steps * HEIGHT
+    title = "With a cache no key and no value is computed twice"
+    ax = drawing.canvas(6.5, 2 * high + 2.2, title=title)
+    lower = 0.62
+    upper = lower + high + 0.85
+    for name, top in (("no cache", upper + high), ("cache", lower + high)):
+        cached = name == "cache"
         for step in range(steps):
             y = top - step * HEIGHT
             drawing.write(ax, (0.87, y - HEIGHT / 2), f"step {step + 1}", align="right")
+            old = "kept" if cached else "again"
             for place in range(step + 1):
-                look = "new" if place == step else "kept" if cached else "again"
+                look = "new" if place == step else old
                 _cell(ax, (0.95 + place * WIDTH, y), look)
             for place in range(len(source)):
-                look = "new" if step == 0 else "kept" if cached else "again"
-                x = 0.95 + (steps + 0.5 + place) * WIDTH
-                if not cached or step == 0:
-                    _cell(ax, (x, y), look)
+                look = "new" if step == 0 else old
+                _cell(ax, (0.95 + (second + place) * WIDTH, y), look)
+        says = ("of the target", "of the source")
         if cached:
-            x = 0.95 + (steps + 0.5 + len(source) / 2) * WIDTH
-            text = "keys and values of the source:\none fixed strip"
-            drawing.write(ax, (x, top - 0.5 * steps * HEIGHT - 0.1), text)
-    for words, start in ((written, 0), (source, steps + 0.5)):
+            says = ("a strip that grows", "a strip that stays")
+        drawing.write(ax, (0.87, top + 0.15), name, size=10, align="right")
+        for text, start in zip(says, (0, second), strict=True):
+            place = 0.95 + start * WIDTH, top + 0.15
+            drawing.write(ax, place, text, size=10, align="left")
+    for words, start in ((written, 0), (source, second)):
         for i, word in enumerate(words):
-            place = 0.95 + (start + i + 0.5) * WIDTH, lower + high + 0.25
-            drawing.write(ax, place, word, size=7.5)
-    for i, (look, text) in enumerate(
-        (("new", "computed for the first time"), ("again", "again"), ("kept", "kept"))
+            place = 0.95 + (start + i + 0.47) * WIDTH, upper - 0.14
+            drawing.write(ax, place, word, size=8)
+    for look, text, x in (
+        ("new", "computed for the first time", 0.95),
+        ("again", "computed again", 3.4),
+        ("kept", "kept", 5.1),
     ):
-        x = 0.95 + (0, 2.3, 3.3)[i]
-        _cell(ax, (x, 0.42), look)
-        drawing.write(ax, (x + WIDTH + 0.08, 0.31), text, align="left")
+        _cell(ax, (x, 0.36), look)
+        drawing.write(ax, (x + WIDTH + 0.08, 0.25), text, align="left")
 
 
 def _cell(ax: Axes, corner: tuple[float, float], look: str) -> None:
@@ -70,22 +72,36 @@ def _cell(ax: Axes, corner: tuple[float, float], look: str) -> None:
 
 
 def draw_shares(
-    panels: Mapping[str, Tensor], words: Sequence[str], *, title: str
+    panels: Mapping[str, Sequence[Tensor]],
+    words: Sequence[Sequence[str]],
+    sources: Sequence[str],
+    *,
+    title: str,
 ) -> None:
-    """The shares of the likeliest words, a panel for each way to draw; 0 where cut."""
-    rows = (len(panels) + 1) // 2
+    """The probabilities of the likeliest words and of all others together.
+
+    A row for each way to draw; a column for each distribution, with its own words and
+    the source that it is for. A word that is cut off has no bar.
+    """
+    size = {"figsize": (6.5, 1.05 * len(panels) + 1.2)}
     figure, axes = plt.subplots(
-        rows, 2, figsize=(6.5, 1.9 * rows + 0.5), sharex=True, sharey=True
+        len(panels), len(words), sharex="col", sharey=True, squeeze=False, **size
     )
-    for ax, (name, shares) in zip(axes.flat, panels.items(), strict=True):
-        first = [*shares[: len(words)].tolist(), *[0.0] * len(words)][: len(words)]
-        bars = ax.bar([*words], first, color=COLOURS[3])
-        ax.bar_label(bars, [f"{x:.2f}" if x else "0" for x in first], size=8)
-        rest = shares[len(words) :].sum()
-        ax.set_title(f"{name}; all others {rest:.2f}")
-        ax.set_ylim(0, 1.0)
-        ax.tick_params(axis="x", rotation=45)
-    figure.supylabel("share", fontsize=10)
+    for row, (name, columns) in zip(axes, panels.items(), strict=True):
+        for ax, shares, likeliest in zip(row, columns, words, strict=True):
+            first = [*shares[: len(likeliest)].tolist()]
+            first += [0.0] * (len(likeliest) - len(first))
+            heights = [*first, shares[len(likeliest) :].sum().item()]
+            colours = [COLOURS[3]] * len(first) + [HIDDEN]
+            bars = ax.bar([*likeliest, "others"], heights, color=colours)
+            text = [f"{x:.2f}" if x else "" for x in heights]
+            ax.bar_label(bars, text, size=9)
+            ax.set(ylim=(0, 1.35), yticks=(0, 1))
+            ax.tick_params(axis="x", rotation=45)
+        row[0].set_ylabel(name)
+    for ax, source in zip(axes[0], sources, strict=True):
+        ax.set_title(source, size=9, style="italic")
+    figure.supylabel("probability", size=10)
     figure.suptitle(title, x=0.02, ha="left", fontsize=11)
     plt.show()
 
@@ -130,16 +146,15 @@ def draw_tree(
     beam_size: int,
     *,
     title: str,
-    name: Callable[..., str] = str,
     shown: int = 5,
 ) -> None:
     """Candidates by step, the best on top; those that are dropped in grey.
 
     steps: for each step all candidates (tokens, log-probability), the best first. Under
-    a token stands its own log-probability. Dotted: a hypothesis that has ended.
+    a token stand its own log-probability and the sum. Dotted: it has ended.
     """
     node = {"ha": "center", "va": "center", "size": 8.5, "linespacing": 1.2}
-    _, ax = plt.subplots(figsize=(6.5, 0.72 * shown + 0.5))
+    _, ax = plt.subplots(figsize=(6.5, 0.8 * shown + 0.5))
     ax.text(0, 0, "<bos>", bbox={"fc": "white", "ec": COLOURS[0]}, **node)
     kept = {(): (0, 0, 0.0)}  # tokens -> step, height, log-probability
     for step, candidates in enumerate(steps, start=1):
@@ -153,7 +168,8 @@ def draw_tree(
                 ec, ink, width = ROLES["query"], INK, 2
             style = {"lw": width, "ls": ":" if ended else "-", "zorder": 1}
             ax.plot([x, step], [y, -rank], color=ec, **style)
-            said = name(tokens[-1]) + ("" if ended else f"\n{total - start:.2f}")
+            own = "" if ended else f"\n{total - start:.2f}"
+            said = f"{tokens[-1]}{own}\nsum {total:.2f}".replace("-", "−")
             ax.text(
                 step, -rank, said, color=ink, bbox={"fc": "white", "ec": ec}, **node
             )

@@ -117,7 +117,7 @@ def parameter_bar(counts: Mapping[str, int], *, title: str) -> None:
         "decoder feed-forward": (COLOURS[4], "decoder\nfeed-\nforward"),
     }
     total, left = sum(counts.values()), 0.0
-    _, ax = plt.subplots(figsize=(6.4, 1.9))
+    _, ax = plt.subplots(figsize=(5.2, 1.9))
     for name, (colour, label) in looks.items():
         share = 100 * counts[name] / total
         ax.barh(0, share, left=left, color=colour, alpha=0.35, edgecolor=INK)
@@ -130,20 +130,24 @@ def parameter_bar(counts: Mapping[str, int], *, title: str) -> None:
 
 
 def memory_bar(gigabytes: Mapping[str, float], *, title: str) -> None:
-    """What a training step holds: one bar, a piece for each kind of number."""
-    _, ax = plt.subplots(figsize=(6.4, 1.8))
-    left, total, narrow = 0.0, sum(gigabytes.values()), []
+    """What a training step needs: one bar, a piece for each kind of number.
+
+    A name may have several lines; that of a narrow piece stands above the bar.
+    """
+    _, ax = plt.subplots(figsize=(6, 2))
+    left, total = 0.0, sum(gigabytes.values())
     for i, (name, size) in enumerate(gigabytes.items()):
         look = {"color": COLOURS[i], "alpha": 0.35, "edgecolor": INK}
         ax.barh(0, size, left=left, **look)
-        if size > total / 4:
-            style = {"ha": "center", "va": "center", "fontsize": 11}
-            ax.text(left + size / 2, 0, f"{name} {size:.2g}", **style)
-        else:  # too narrow for its name
-            narrow.append(f"{name} {size:.2g}")
+        wide = size > total / 4
+        words, line = f"{name}{chr(10) if wide else ': '}{size:.2g}", {"fontsize": 12}
+        if wide:
+            ax.text(left + size / 2, 0, words, ha="center", va="center", **line)
+        else:
+            ax.text(left + size / 2, 0.75, words, va="center", **line)
+            ax.plot([left + size / 2] * 2, [0.4, 0.6], color=INK, lw=1)
         left += size
-    ax.text(0, 0.6, ", ".join(narrow), ha="left", va="bottom", fontsize=11)
-    ax.set(xlim=(0, total), ylim=(-0.4, 1.1), yticks=[], xlabel="gigabytes")
+    ax.set(xlim=(0, total), ylim=(-0.4, 1), yticks=[], xlabel="gigabytes")
     ax.spines[["left", "top", "right"]].set_visible(False)
     ax.set_title(title)
     plt.show()
@@ -163,29 +167,32 @@ def draw_logits(logits: Tensor, read: int, *, title: str) -> None:
 
 def draw_same_row() -> None:
     """How the row of the token read comes back to itself in the projection."""
-    title = "In a tied model, the row that is read meets itself at the end"
-    ax = drawing.canvas(6.4, 2.55, title=title)
-    y, low = 1.4, 0.55
-    (read,) = drawing.tokens(ax, ["chat"], (0.5, y), width=0.7)
-    row = drawing.operation(ax, (1.75, y), "row of chat", role="weights", width=1.1)
-    stream = drawing.operation(
-        ax, (3.35, y), "stream", role="stream", width=0.9, height=0.5
+    ax = drawing.canvas(5, 3.5)
+    title, size = "Tied: the row that is read meets itself", 12
+    drawing.write(ax, (0.1, 3.3), title, size=13, align="left")
+    y, low = 1.85, 0.75
+    (read,) = drawing.tokens(ax, ["chat"], (0.5, y), width=0.75)
+    looks = ((1.65, "row of chat", "weights"), (3, "stream", "stream"))
+    row, stream = (
+        drawing.operation(ax, (x, y), "", role=role, width=1.1, height=0.42)
+        for x, _, role in looks
     )
-    norm = drawing.operation(ax, (4.55, y), "norm", role="norm", width=0.75)
-    drawing.arrow(ax, read.right, row.left)
-    drawing.arrow(ax, row.right, stream.left)
-    drawing.write(ax, (1.75, y + 0.32), "times √d_model", size=10)
-    drawing.arrow(ax, stream.right, norm.left)
-    for x, name in ((2.8, "+ positions"), (3.95, "+ sublayers")):
-        drawing.write(ax, (x, y + 0.6), name, size=10)
-        drawing.arrow(ax, (x, y + 0.5), (stream.x + 0.3 * (x - stream.x), y + 0.25))
-    drawing.write(ax, (5.6, y + 0.32), "state, length 8", size=10)
-    drawing.write(ax, (0.5, low), "state times\neach row", size=10)
-    ax.plot([norm.right[0], 6.1, 6.1], [y, y, y - 0.45], color=INK, lw=1.2, zorder=1)
-    ax.plot([6.1, 1.75], [y - 0.45] * 2, color=INK, lw=1.2, zorder=1)
-    rows = {"row of chat": "up to 8", "row of le": "std 1", "row of dort": "std 1"}
-    for i, (name, size) in enumerate((rows | {"…": ""}).items()):
-        x, role = 1.75 + 1.3 * i, "weights" if i == 0 else ""
-        block = drawing.operation(ax, (x, low), name, role=role, width=1.1)
-        drawing.arrow(ax, (x, y - 0.43), block.top)
-        drawing.write(ax, (x, 0.15), f"logit: {size}" if size else "", size=10)
+    norm = drawing.operation(ax, (4.2, y), "", role="norm", width=0.8, height=0.42)
+    for block, name in ((row, "row of chat"), (stream, "stream"), (norm, "norm")):
+        drawing.write(ax, (block.x, y), name, size=size)
+    for one, other in ((read, row), (row, stream), (stream, norm)):
+        drawing.arrow(ax, one.right, other.left)
+    drawing.write(ax, (1.65, y + 0.4), "· √d_model", size=size)
+    for x, name in ((2.55, "+ positions"), (3.75, "+ sublayers")):
+        drawing.write(ax, (x, y + 0.9), name, size=size)
+        drawing.arrow(ax, (x, y + 0.75), (stream.x + 0.3 * (x - stream.x), y + 0.21))
+    turn = y - 0.6
+    drawing.write(ax, (4.05, turn + 0.17), "state, length 8", size=size, align="right")
+    ax.plot([norm.x, norm.x, 1], [y - 0.21, turn, turn], color=INK, lw=1.2, zorder=1)
+    rows = (("row of chat", "weights", "8 if alone"), ("row of le", "", "std 1"))
+    for i, (name, role, logit) in enumerate((*rows, ("row of dort", "", "std 1"))):
+        x = 1 + 1.55 * i
+        block = drawing.operation(ax, (x, low), "", role=role, width=1.3, height=0.42)
+        drawing.write(ax, (x, low), name, size=size)
+        drawing.arrow(ax, (x, turn), block.top)
+        drawing.write(ax, (x, 0.3), f"logit: {logit}", size=size)

@@ -12,20 +12,24 @@ def draw_two_orders(
     """What an article, an adjective and a noun become, and the place that we look at.
 
     phrases {kind: (English words, French words, each English word's place in French)}.
-    The English noun comes last.
+    The English noun comes last. The French words are numbered from 0.
     """
-    title = "The place that we look at is the first of the two"
-    ax = drawing.canvas(6.4, 2.5, title=title)
-    size = {"width": 0.86, "gap": 0.14}
+    title = "“Here” is a noun (orange) in one phrase, an adjective in the other"
+    ax = drawing.canvas(5.4, 2.5, title=title)
+    size = {"width": 0.72, "gap": 0.12}
     for (kind, (english, french, places)), x in zip(
-        phrases.items(), (0.6, 3.9), strict=True
+        phrases.items(), (0.52, 3.18), strict=True
     ):
-        above = drawing.tokens(ax, english, (x, 1.6), **size)
-        below = drawing.tokens(ax, french, (x, 0.7), **size)
+        step = size["width"] + size["gap"]
         for word, place in enumerate(places):
             noun = word == len(english) - 1
+            role = {"role": "mask" if noun else "input"}
+            above = x + word * step, 1.6
+            below = x + place * step, 0.8
+            (said,) = drawing.tokens(ax, [english[word]], above, **size, **role)
+            (due,) = drawing.tokens(ax, [french[place]], below, **size, **role)
             look = {"colour": ROLES["mask"], "width": 2} if noun else {}
-            drawing.arrow(ax, above[word].bottom, below[place].top, **look)
-        drawing.write(ax, (above[1].x, 2.0), kind, size=10)
-        drawing.write(ax, (below[1].x, 0.4), "▲", size=10)
-        drawing.write(ax, (below[1].x, 0.18), "here")
+            drawing.arrow(ax, said.bottom, due.top, **look)
+            drawing.write(ax, (due.x, 0.52), str(place), size=10)
+        drawing.write(ax, (x + step, 2.0), kind, size=10)
+        drawing.write(ax, (x + step, 0.28), "▲ here", size=10)

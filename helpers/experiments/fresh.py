@@ -28,7 +28,16 @@ def no_positions(model: Transformer) -> None:
 def the_row_alone(model: Transformer) -> None:
     """Neither positions nor sublayers: only the row is in the decoder's stream."""
     no_positions(model)
-    for module in model.decoder.modules():
+    _silence(model.decoder)
+
+
+def later_layers_silent(model: Transformer) -> None:
+    """Only the decoder's first two layers add to its stream."""
+    _silence(model.decoder.layers[2:])
+
+
+def _silence(layers: nn.Module) -> None:
+    for module in layers.modules():
         if isinstance(module, Residual):
             module.forward = lambda x, f: x
 

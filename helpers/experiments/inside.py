@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
+from helpers.experiments.stories import Stories, StoryReader, places
 from helpers.masks import padding_mask
-from helpers.stories import Stories, StoryReader, places
 
 
 @torch.no_grad()

@@ -1,7 +1,7 @@
 """Little stories, and a reader that answers who drinks what (lesson 06).
 
 A story tells facts, *ann tea ben milk*; after a question mark come the same names in
-another order, *ben ann*. At each name the answer is what this person drinks.
+a random order, *ben ann*. At each name the answer is what this person drinks.
 """
 
 from itertools import permutations

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -82,7 +83,7 @@ def expected_first_loss(config: TransformerConfig, own: float) -> float:
     return math.log(vocab * math.exp(variance / 2) + math.exp(own))
 
 
-def unreached(model: nn.Module, batch: Batch) -> list[str]:
+def without_gradient(model: nn.Module, batch: Batch) -> list[str]:
     """The parameters that get no gradient, biases of keys left out."""
     model.zero_grad()
     mean_loss(model, batch).backward()
@@ -162,6 +163,15 @@ class NoPositions(Transformer):
         self.positions = nn.Identity()
 
 
+class NoFactor(Transformer):
+    """Embeddings without the factor √d_model."""
+
+    def __init__(self, config):
+        super().__init__(config)
+        for table in {self.source_embedding, self.target_embedding}:
+            table.forward = partial(nn.Embedding.forward, table)
+
+
 FAULTS = (
     SeesTheFuture,
     SeesPadding,
@@ -170,17 +180,18 @@ FAULTS = (
     SoftmaxTwice,
     Untied,
     NoPositions,
+    NoFactor,
 )
 
 
 def five_checks(
     kind: type[Transformer], config: TransformerConfig, batch: Batch, floor: float
 ) -> dict[str, bool]:
-    """Which checks a new model passes.
+    """Which checks a new model passes, without dropout.
 
     `floor`: the lowest loss on the batch of a model that ignores its source.
     """
-    model = kind(config)
+    model = kind(replace(config, dropout=0.0))
     count = sum(parameter.numel() for parameter in model.parameters())
     random = random_batch(config.target_vocab)
     first = mean_loss(model, random).item()
@@ -189,6 +200,6 @@ def five_checks(
         "count": count == sum(parameters(config).values()),
         "masks": max(moved(model, batch)) < 1e-4,
         "first loss": abs(first - due) < 0.25,
-        "gradients": not unreached(model, batch),
+        "gradients": not without_gradient(model, batch),
         "by heart": learn_by_heart(model, batch)[-1] < floor / 2,
     }

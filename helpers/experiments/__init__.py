@@ -1,0 +1,1 @@
+"""What the experiments of one lesson need: its task, its models, its measurements."""

@@ -1,0 +1,60 @@
+"""Ways to align the words of two sentences without a model (lesson 12)."""
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+
+from helpers.corpus import SentencePair
+from helpers.text import split_words
+
+Links = list[list[tuple[int, int]]]
+
+
+def by_place(train: Sequence[SentencePair], pairs: Sequence[SentencePair]) -> Links:
+    """The best rule about places: a French place's most frequent English place.
+
+    Counted in the true alignments of the training pairs of the same two lengths, or of
+    any lengths where there is none.
+    """
+    counts = defaultdict(Counter)
+    for pair in train:
+        for i, j in pair.alignment:
+            counts[j, *lengths(pair)][i] += 1
+            counts[j][i] += 1
+    found = []
+    for pair in pairs:
+        english, french = lengths(pair)
+        rows = [counts.get((j, english, french), counts[j]) for j in range(french)]
+        found.append([(row.most_common(1)[0][0], j) for j, row in enumerate(rows)])
+    return found
+
+
+def by_counting(train: Sequence[SentencePair], pairs: Sequence[SentencePair]) -> Links:
+    """Link each French word to the English word with which it goes most often.
+
+    2 n(e, f) / (n(e) + n(f)), where n(e, f) training pairs hold both words, n(e) the
+    English one and n(f) the French one.
+    """
+    ours, theirs, both = Counter(), Counter(), Counter()
+    for pair in train:
+        english, french = set(split_words(pair.source)), set(split_words(pair.target))
+        ours.update(english)
+        theirs.update(french)
+        both.update((e, f) for e in english for f in french)
+
+    def together(e: str, f: str) -> float:
+        return 2 * both[e, f] / (ours[e] + theirs[f])
+
+    found = []
+    for pair in pairs:
+        english, french = split_words(pair.source), split_words(pair.target)
+        best = [
+            max(range(len(english)), key=lambda i: together(english[i], f))
+            for f in french
+        ]
+        found.append([(i, j) for j, i in enumerate(best)])
+    return found
+
+
+def lengths(pair: SentencePair) -> tuple[int, int]:
+    """How many words the two sentences have."""
+    return len(split_words(pair.source)), len(split_words(pair.target))

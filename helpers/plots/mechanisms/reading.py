@@ -1,0 +1,82 @@
+"""Drawings of lesson 12: two ways to a gender, and a patch."""
+
+from collections.abc import Sequence
+
+from matplotlib.axes import Axes
+
+from helpers.plots import drawing
+from helpers.plots.drawing import ROLES, Block
+
+
+def draw_routes(english: Sequence[str], french: Sequence[str], at: int) -> None:
+    """Two ways by which the French word at a place can know the noun to its right."""
+    ax = drawing.canvas(6.4, 3.7, title="Two ways from the noun to its article")
+    left, gap = 1.5, 1.0
+    names = {0.35: "English", 1.6: "memory", 3.0: "French"}
+    for y, name in names.items():
+        drawing.write(ax, (0.1, y), name, align="left")
+    words = drawing.tokens(ax, english, (left, 0.35))
+    memory = [
+        drawing.operation(ax, (word.x, 1.6), word_text, role="context", height=0.3)
+        for word, word_text in zip(words, english, strict=True)
+    ]
+    said = drawing.tokens(ax, french[: at + 1], (left, 3.0), role="query")
+    for one, other in zip(words, memory, strict=True):
+        drawing.arrow(ax, one.top, other.bottom, colour=drawing.HIDDEN, width=0.8)
+    first, second = ROLES["attention"], ROLES["mask"]
+    style = {"width": 2.2}
+    drawing.arrow(ax, words[at + 1].top, memory[at].bottom, colour=first, **style)
+    drawing.arrow(ax, memory[at].top, said[at].bottom, colour=first, **style)
+    drawing.arrow(ax, memory[at + 1].top, said[at].bottom, colour=second, **style)
+    text = "A: the\nencoder\nbrings it"
+    drawing.write(ax, (left + (at - 0.5) * gap, 0.98), text, size=8.5)
+    text = "B: cross-attention fetches\nit from the noun"
+    place = left + (at + 1.55) * gap, 2.35
+    drawing.write(ax, place, text, size=8.5)
+
+
+def draw_patch(
+    sentence: Sequence[str], donor: Sequence[str], level: int, place: int
+) -> None:
+    """The two runs of the encoder, and the one vector that is put in."""
+    title = "A patch: one vector of the donor's run is put in"
+    ax = drawing.canvas(6.4, 3.0, title=title)
+    levels = ["embedded", "after layer 1", "memory"]
+    for i, name in enumerate(levels):
+        drawing.write(ax, (0.1, 1.0 + 0.62 * i), name, size=8.5, align="left")
+    ours = _run(ax, sentence, 1.3, "input", "sentence", level, place)
+    theirs = _run(ax, donor, 4.05, "query", "donor", level, place)
+    start, end = theirs[level][place].top, ours[level][place].top
+    style = {"colour": ROLES["mask"], "width": 2.2, "bend": 0.25}
+    drawing.arrow(ax, start, end, **style)
+
+
+def _run(
+    ax: Axes,
+    words: Sequence[str],
+    left: float,
+    role: str,
+    name: str,
+    level: int,
+    place: int,
+) -> list[list[Block]]:
+    """The vectors of one sentence, level by level; the one of the patch is marked."""
+    rows = []
+    for i in range(3):
+        row = []
+        for j, word in enumerate(words):
+            middle = left + 0.52 * j, 1.0 + 0.62 * i
+            put_in = (i, j) == (level, place)
+            look = "mask" if put_in else role
+            row.append(
+                drawing.operation(ax, middle, "", role=look, width=0.36, height=0.3)
+            )
+            if i == 0:
+                drawing.write(ax, (middle[0], 0.66), word, size=8.5)
+            else:
+                below = rows[-1][j]
+                drawing.arrow(ax, below.top, row[j].bottom, colour=drawing.HIDDEN)
+        rows.append(row)
+    middle = left + 0.26 * (len(words) - 1)
+    drawing.write(ax, (middle, 0.3), name, size=9.5)
+    return rows
