@@ -325,13 +325,8 @@ class _Attempt:
     def on_gradients(self, inputs: tuple, names: list[str]) -> Iterator[Finding]:
         """Whether the gradients are those of the reference, where it has any."""
         part, reference = self.part, self.exercise.reference(self.part)
-        due = {
-            name: gradient
-            for name, gradient in gradients(
-                part.use(reference), inputs, names, part.read
-            ).items()
-            if gradient is not None and gradient.any()
-        }
+        found = gradients(part.use(reference), inputs, names, part.read)
+        due = _above_rounding({k: g for k, g in found.items() if g is not None})
         if not due:
             return
         try:
@@ -349,6 +344,16 @@ class _Attempt:
         elif part.gradients:
             arguments = dict.fromkeys(name.split(".")[0] for name in due)
             yield right(f"gradients reach {_listed([*arguments])}")
+
+
+def _above_rounding(found: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The gradients that are there, without those that are 0 but for rounding.
+
+    Behind a softmax over one key, say, the gradient is 0, or 1e-9 on another processor.
+    """
+    sizes = {name: float(gradient.norm()) for name, gradient in found.items()}
+    least = 1e-6 * max(sizes.values(), default=0.0)
+    return {name: found[name] for name, size in sizes.items() if size > least}
 
 
 def _tells(outcome: Outcome) -> bool:
