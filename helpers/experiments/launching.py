@@ -90,12 +90,11 @@ def _texts(functions: Sequence[Callable]) -> list[str]:
         names = (node.id for node in ast.walk(ast.parse(text)) if _is_name(node))
         for name in names:
             thing = function.__globals__.get(name)
-            home = _home(thing, name)
             if isinstance(thing, ModuleType):
                 imports.add(f"import {thing.__name__} as {name}")
-            elif inspect.isfunction(thing) and home == "__main__":
+            elif getattr(thing, "__globals__", None) is function.__globals__:
                 waiting.append(thing)
-            elif home:
+            elif home := _home(thing, name):
                 imports.add(f"from {home} import {name}")
             elif isinstance(thing, int | float | str):
                 imports.add(f"{name} = {thing!r}")

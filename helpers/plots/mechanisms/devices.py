@@ -20,10 +20,10 @@ FORMATS = {"fp32": (8, 23), "bf16": (8, 7), "fp16": (5, 10)}  # bits
 
 def draw_formats() -> None:
     """The bits of the three formats: sign, exponent, fraction."""
-    ax = drawing.canvas(6, 2.75, title="bf16 cuts the fraction, fp16 cuts both")
-    cell, left = 0.16, 0.75
+    ax = drawing.canvas(5.4, 2.6, title="bf16 cuts the fraction, fp16 cuts both")
+    cell, left = 0.145, 0.65
     for line, (name, (exponent, fraction)) in enumerate(FORMATS.items()):
-        y = 2.0 - 0.75 * line
+        y = 1.88 - 0.72 * line
         drawing.write(ax, (left - 0.12, y), name, size=11, align="right")
         parts = ((1, "input", ""), (exponent, "key", "exponent"))
         place = 0
@@ -36,12 +36,12 @@ def draw_formats() -> None:
             text = f"{bits} {word if bits > 7 else ''}".strip() if word else ""
             drawing.write(ax, middle, text, size=10)
             place += bits
-    drawing.write(ax, (left + cell / 2, 2.3), "sign", size=10)
+    drawing.write(ax, (left + cell / 2, 2.16), "sign", size=10)
 
 
 def draw_scale(number: float, scale: float) -> None:
     """Which sizes each format can hold, and where a scale takes a small number."""
-    _, ax = plt.subplots(figsize=(6, 2.3))
+    _, ax = plt.subplots(figsize=(5.4, 2.3))
     for line, (name, (exponent, fraction)) in enumerate(FORMATS.items()):
         largest = 2.0 ** (2 ** (exponent - 1))
         smallest = 4 / largest * 2.0**-fraction
