@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import torch
 
+from helpers.batching import Batch
 from helpers.experiments.small_translator import small_transformer, toy_sentences
 from helpers.training import Trainer, TrainingConfig, evaluate_loss
 from helpers.transformer import Transformer
@@ -54,8 +55,8 @@ def round_after_steps(trainer: Trainer) -> None:
     """Let the trainer round the weights now, and after every step."""
     step = trainer.train_step
 
-    def train_step(*given):
-        step(*given)
+    def train_step(batch: Batch, progress: float) -> None:
+        step(batch, progress)
         to_bf16(trainer.model)
 
     trainer.train_step = train_step

@@ -198,7 +198,7 @@ def scaled_step(gradients, scale, streak, patience):
 # ------------------------------------------------------------------ 14.2 accumulation
 
 
-class Reader(nn.Module):
+class CountingModel(nn.Module):
     """A small model that notes how many ids have a graph in memory at the same time."""
 
     def __init__(self, seed: int, vocabulary: int):
@@ -234,7 +234,7 @@ def _to_accumulate(seed: int, *sizes: tuple[int, int], vocabulary: int = 11) -> 
             end = length - (row * (1 + seed % 2)) % length
             read[row, end:] = labels[row, end:] = PAD
         parts.append((read, labels))
-    return Reader(seed, vocabulary), parts
+    return CountingModel(seed, vocabulary), parts
 
 
 def _with_gradients(answer: Callable) -> Callable:
@@ -243,7 +243,7 @@ def _with_gradients(answer: Callable) -> Callable:
     The last is 1 where no more than the largest part was there at once.
     """
 
-    def function(model: Reader, parts: Sequence) -> tuple:
+    def function(model: CountingModel, parts: Sequence) -> tuple:
         output = answer(model, parts)
         gradients = [parameter.grad for parameter in model.parameters()]
         nothing = all(gradient is None for gradient in gradients)
