@@ -83,6 +83,9 @@ def _which_differs(value: tuple, due: tuple) -> str:
     ):
         if float(yours) != float(theirs):
             return f"the next {name} is {float(yours):g}, due is {float(theirs):g}"
+    shapes = [[getattr(part, "shape", None) for part in x[0]] for x in (value, due)]
+    if shapes[0] != shapes[1]:
+        return "return a list of as many gradients, of the same shapes"
     return "the gradients are not the true ones"
 
 
@@ -182,6 +185,7 @@ def scaled_step(gradients, scale, streak, patience):
             _to_step(seed, {1: [INFINITY]}, scale=128.0, streak=2, patience=5),
             _to_step(seed, {1: [NAN]}, scale=4.0, streak=3, patience=4),
             _to_step(seed, {2: [-INFINITY]}, scale=2048.0, streak=1, patience=6),
+            _to_step(seed, {0: [NAN]}, scale=3.0, streak=2, patience=8),
             _to_step(seed + 2, scale=4.0, streak=5 + seed % 3, patience=7 + seed % 3),
             _to_step(seed + 3, scale=0.5, streak=1 + seed % 4, patience=2 + seed % 4),
         ],
@@ -252,7 +256,8 @@ def _with_gradients(answer: Callable) -> Callable:
                 raise NotImplementedError
             raise Stop(wrong(NOTHING))
         try:
-            loss = torch.tensor(float(output), dtype=torch.double)
+            number = output.detach() if isinstance(output, Tensor) else output
+            loss = torch.tensor(float(number), dtype=torch.double)
         except (TypeError, ValueError, RuntimeError):
             kind = type(output).__name__
             text = f"return the mean loss, one number, not a {kind}"

@@ -37,6 +37,17 @@ def step_that_raises(gradients, scale, streak, patience):
     return [gradient / scale for gradient in gradients], scale * (2 - (good > 0)), good
 
 
+def step_in_whole_scales(gradients, scale, streak, patience):
+    if not all(gradient.isfinite().all() for gradient in gradients):
+        return None, scale // 2, 0
+    good = (streak + 1) % patience
+    return [gradient / scale for gradient in gradients], scale * (2 - (good > 0)), good
+
+
+def step_in_one_row(gradients, scale, streak, patience):
+    return torch.cat([x.flatten() for x in gradients]) / scale, scale, streak + 1
+
+
 # ------------------------------------------------------------------ 14.2 accumulation
 
 
@@ -79,6 +90,15 @@ def accumulate_and_divide(model, parts):
     for weight in model.parameters():
         weight.grad /= tokens
     return total / tokens
+
+
+def accumulate_means(model, parts):
+    loss = 0
+    for read, labels in parts:
+        mean = F.cross_entropy(model(read).mT, labels, ignore_index=PAD) / len(parts)
+        mean.backward()
+        loss = loss + mean  # still a part of the graph
+    return loss
 
 
 def accumulate_all_at_once(model, parts):
@@ -191,6 +211,8 @@ WRONG = {
         (lambda g, *rest: (None, 512.0, 0), "it gives None where gradients are due"),
         (lambda g, *rest: (g, "scale", 0), "the scale is a number, not a str"),
         (step_that_raises, "your code stopped with ValueError: overflow"),
+        (step_in_whole_scales, "the next scale is 1, due is 1.5"),
+        (step_in_one_row, "as many gradients, of the same shapes"),
         (
             lambda g, scale, streak, patience: (
                 [x / scale for x in g],
@@ -201,6 +223,7 @@ WRONG = {
         ),
     ],
     "accumulate": [
+        (accumulate_means, "this is the mean of the parts' means"),
         (accumulate_all_at_once, "in memory at the same time"),
         (accumulate_without_gradients, "no parameter has a gradient"),
         (accumulate_and_step, "changes its inputs in place"),
