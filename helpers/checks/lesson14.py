@@ -1,347 +1,534 @@
-"""Checks of lesson 14's exercises: more than one device."""
+"""The exercises of lesson 14, more than one device: reference answers and mistakes."""
 
-import threading
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
-import numpy as np
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
-from helpers.checks.core import Finding, Stop, attempt, check, right, wrong
+from helpers import PAD
+from helpers.checks.comparing import plain
+from helpers.checks.engine import Exercise, Part
+from helpers.checks.findings import Stop, wrong
+from helpers.checks.running import NOTHING, stub
+from helpers.experiments.in_threads import Stuck, in_threads
+from helpers.scale.ring import ring_all_reduce
 
-# --- Exercise 14.1: sharing a batch ---------------------------------------------------
+# ------------------------------------------------------------------ 14.1 a scaled step
 
-# (sentences, processes), and what is seen when all is well.
-SHARINGS = (
-    (8, 2, "8 sentences, 2 processes: each sentence is in one share"),
-    (7, 2, "7 sentences, 2 processes: none is lost, none is doubled"),
-    (10, 4, "10 sentences, 4 processes: no share is larger by more than one"),
-    (2, 3, "2 sentences, 3 processes: one share is empty, and that is no error"),
-)
-
-
-@check
-def shares(function: Callable) -> Iterator[Finding]:
-    """Exercise 14.1: `function(count, rank, processes)` lists a process's sentences."""
-    found: list[list[int]] = []
-    for count, processes, text in SHARINGS:
-        answered, found = bool(found), []
-        try:
-            for rank in range(processes):
-                found.append(_numbers(attempt(function, count, rank, processes)))
-            _demand_partition(found, count)
-        except Stop as stop:
-            fault = stop.finding.text
-            if stop.finding.mark == "○":
-                if not (answered or found):
-                    raise
-                fault = (
-                    f"process {len(found)} gets None: return a list in every case, "
-                    "an empty one where nothing is left"
-                )
-            case = f"{count} sentences, {processes} processes"
-            raise Stop(wrong(f"{case}: {fault}")) from None
-        yield right(text)
+FINITE = "all(gradient.isfinite().all() for gradient in gradients)"
+SKIP = "return None, scale / 2, 0"
+TRUE = "[gradient / scale for gradient in gradients]"
+FULL = "if streak == patience"
+GROW = "return true, 2 * scale, 0"
+KEEP = "return true, scale, streak"
+INFINITY, NAN = float("inf"), float("nan")
 
 
-def _numbers(output) -> list[int]:
-    """The learner's answer as a list of whole numbers."""
-    if isinstance(output, Tensor):
-        output = output.tolist()
-    try:
-        numbers = list(output)
-        if all(
-            number == int(number) and not isinstance(number, bool) for number in numbers
-        ):
-            return [int(number) for number in numbers]
-    except (TypeError, ValueError):
-        pass
-    raise Stop(wrong(f"return a list of the sentences' numbers, not {output!r}"))
+BOTH = [INFINITY, NAN]
+SOME = dict.fromkeys(range(3), BOTH)
+ALL = dict.fromkeys(range(3), 3 * BOTH)
 
 
-def _demand_partition(found: list[list[int]], count: int) -> None:
-    """Nothing if every sentence is in one share and the sizes are fair; else Stop."""
-    owners = defaultdict(list)
-    for rank, numbers in enumerate(found):
-        for number in numbers:
-            if not 0 <= number < count:
-                raise Stop(
-                    wrong(
-                        f"process {rank} gets sentence {number}, but they are counted "
-                        f"from 0 to {count - 1}"
-                    )
-                )
-            if rank in owners[number]:
-                raise Stop(wrong(f"process {rank} gets sentence {number} twice"))
-            owners[number].append(rank)
-    if not owners:
-        raise Stop(wrong("all shares are empty"))
-    if all(numbers == found[0] for numbers in found[1:]):
-        raise Stop(
-            wrong(
-                f"all processes get {found[0]}: together they do the same work several "
-                "times. Let the rank decide"
-            )
-        )
-    for number, ranks in owners.items():
-        if len(ranks) > 1:
-            who = " and ".join(str(rank) for rank in ranks)
-            raise Stop(
-                wrong(
-                    f"sentence {number} is in the shares of processes {who}, and would "
-                    "count twice: do not fill up a share with sentences of another"
-                )
-            )
-    if lost := [number for number in range(count) if number not in owners]:
-        raise Stop(
-            wrong(
-                f"sentence {lost[0]} is in no share: {found}. Is the rest of a "
-                "division left over?"
-            )
-        )
-    sizes = [len(numbers) for numbers in found]
-    if max(sizes) - min(sizes) > 1:
-        listed = ", ".join(map(str, sizes))
-        raise Stop(
-            wrong(
-                f"the shares hold {listed} sentences: all wait for the largest. Give "
-                "the rest to one process each"
-            )
-        )
-
-
-# --- Exercise 14.2: the weight of a process -------------------------------------------
-
-COUNTS = ((12, 3), (9, 9), (5, 1, 2), (7, 0))
-WEIGHINGS = {
-    "all weights are 1: this is the mean of the means, the usual mistake": (
-        lambda tokens: [1.0] * len(tokens)
-    ),
-    "these are the shares of the tokens, but DDP then divides by the number of "
-    "processes, and the gradient comes out too small: make up for that": (
-        lambda tokens: [n / sum(tokens) for n in tokens]
-    ),
-    "the shares of the tokens are divided by the number of processes, which DDP does "
-    "once more: multiply by it": (
-        lambda tokens: [n / sum(tokens) / len(tokens) for n in tokens]
-    ),
-    "it is the wrong way round: the process with more tokens must count more": (
-        lambda tokens: [sum(tokens) / len(tokens) / max(n, 1e-9) for n in tokens]
-    ),
-    "these are the numbers of tokens themselves: the result would be a sum over the "
-    "tokens (divided by the processes), not their mean": lambda tokens: [*tokens],
-    "the numbers of tokens are multiplied by the processes, but not divided by all "
-    "tokens": lambda tokens: [n * len(tokens) for n in tokens],
-    "the number of processes stands there as 2, which it is not always: "
-    "`len(tokens)`": lambda tokens: [2 * n / sum(tokens) for n in tokens],
-    "the largest share has the weight 1; it is the mean of the weights that must be "
-    "1": lambda tokens: [n / max(tokens) for n in tokens],
-    "the process itself is left out of the sum: divide by the tokens of all, its own "
-    "too": lambda tokens: [n / max(sum(tokens) - n, 1e-9) for n in tokens],
-}
-
-
-@check
-def weights(function: Callable) -> Iterator[Finding]:
-    """Exercise 14.2: `function(tokens)` gives the weight of each process's loss."""
-    for tokens in COUNTS:
-        output = _floats(attempt(function, list(tokens)), tokens)
-        expected = [n * len(tokens) / sum(tokens) for n in tokens]
-        if not _close(output, expected):
-            text = f"for the tokens {[*tokens]} your weights are {_listed(output)}: "
-            raise Stop(wrong(text + _misweighing(output, tokens)))
-    yield right("weighted so, the mean over the processes is the mean over the tokens")
-    yield right("equal shares have the weight 1, and an empty one has 0")
-
-
-def _floats(output, tokens: Sequence[int]) -> list[float]:
-    if isinstance(output, Tensor):
-        output = output.flatten().tolist()
-    try:
-        weights = [float(weight) for weight in output]
-    except (TypeError, ValueError):
-        raise Stop(wrong(f"return a list of weights, not {output!r}")) from None
-    if len(weights) != len(tokens):
-        raise Stop(
-            wrong(
-                f"for the tokens {[*tokens]} the list has the length {len(weights)}, "
-                f"but {len(tokens)} processes need a weight each"
-            )
-        )
-    return weights
-
-
-def _misweighing(output: list[float], tokens: Sequence[int]) -> str:
-    for name, way in WEIGHINGS.items():
-        if _close(output, way(tokens)):
-            return name
-    mean = sum(output) / len(output)
-    if abs(mean - 1) > 1e-6:
-        return f"their mean is {mean:.3g}, and has to be 1 for a mean over the tokens"
-    return "they must stand to each other as the numbers of tokens do"
-
-
-def _close(ours: Sequence[float], theirs: Sequence[float]) -> bool:
-    return all(
-        abs(x - y) <= 1e-6 * max(1.0, abs(y)) for x, y in zip(ours, theirs, strict=True)
-    )
-
-
-def _listed(numbers: Sequence[float]) -> str:
-    return "[" + ", ".join(f"{number:.3g}" for number in numbers) + "]"
-
-
-# --- Exercise 14.3: stopping together -------------------------------------------------
-
-
-class Stuck(Exception):
-    """A process waits in all_max for one that will never call it."""
-
-
-MOST_CALLS = 100  # in one step: whoever makes more is in an endless loop
-
-
-class Meeting:
-    """The largest number among threads that stand for processes; no endless wait."""
-
-    def __init__(self, processes: int):
-        self.processes = processes
-        self.changed = threading.Condition()
-        self.brought: dict[int, dict[int, float]] = defaultdict(dict)
-        self.calls = [0] * processes
-        self.finished: set[int] = set()
-        self.stuck: list[tuple[int, int]] = []  # (who waits, for whom)
-
-    def largest(self, rank: int, number: float) -> float:
-        """The largest of all ranks' numbers, once every rank has brought its own.
-
-        Stuck if a rank has ended without, RuntimeError after MOST_CALLS calls.
-        """
-        with self.changed:
-            call = self.calls[rank]
-            if call == MOST_CALLS:
-                raise RuntimeError(f"all_max called {call} times: once is enough")
-            self.calls[rank] += 1
-            self.brought[call][rank] = float(number)
-            self.changed.notify_all()
-            self.changed.wait_for(
-                lambda: len(self.brought[call]) == self.processes or self.gone(call)
-            )
-            if len(self.brought[call]) == self.processes:
-                return max(self.brought[call].values())
-            self.stuck.append((rank, self.gone(call)[0]))
-            raise Stuck
-
-    def gone(self, call: int) -> list[int]:
-        """The ranks that have ended without this call."""
-        return [rank for rank in sorted(self.finished) if self.calls[rank] <= call]
-
-    def finish(self, rank: int) -> None:
-        """Tell that this rank will make no more calls."""
-        with self.changed:
-            self.finished.add(rank)
-            self.changed.notify_all()
-
-
-def together(function: Callable, clocks: Sequence[float], limit: float) -> list:
-    """What function(seconds, limit, all_max) returns in every process; or Stop.
-
-    None of some processes is an answer, and None of all says that there is none yet.
-    """
-    meeting = Meeting(len(clocks))
-    outcomes: list = [None] * len(clocks)
-
-    def process(rank: int, seconds: float) -> None:
-        try:
-            outcomes[rank] = attempt(
-                function, seconds, limit, lambda number: meeting.largest(rank, number)
-            )
-        except Stop as stop:
-            outcomes[rank] = stop
-        finally:
-            meeting.finish(rank)
-
-    threads = [
-        threading.Thread(target=process, args=pair, daemon=True)
-        for pair in enumerate(clocks)
+def _to_step(
+    seed: int,
+    odd: dict[int, list[float]] | None = None,
+    *,
+    scale: float,
+    streak: int,
+    patience: int,
+) -> tuple:
+    """Gradients of three shapes, some of which begin with ∞ or NaN."""
+    generator = torch.Generator().manual_seed(seed)
+    gradients = [
+        torch.randn(shape, generator=generator) for shape in ((3, 2), (4,), (2, 2))
     ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(timeout=30)
-    if any(thread.is_alive() for thread in threads):
-        raise Stop(wrong("your code does not end: is there a loop in it?"))
-    # A process that stopped with an error of its own makes others stuck, not the
-    # other way round.
-    waiting = {rank for rank, _ in meeting.stuck}
-    empty = [isinstance(x, Stop) and x.finding.mark == "○" for x in outcomes]
-    for rank, outcome in enumerate(outcomes):
-        own_error = isinstance(outcome, Stop) and rank not in waiting
-        if own_error and (all(empty) or not empty[rank]):
-            raise outcome
-    if meeting.stuck:
-        waits, never = meeting.stuck[0]
-        raise Stop(
-            wrong(
-                f"with the clocks at {_clocks(clocks)}, process {waits} waits in "
-                f"all_max for process {never}, which never calls it, and so for ever: "
-                "every process must call it, before any `if`, `and` or `or` decides"
-            )
+    for place, numbers in (odd or {}).items():
+        flat = gradients[place].view(-1)
+        flat[: len(numbers)] = torch.tensor(numbers)[: len(flat)]
+    return gradients, scale, streak, patience
+
+
+def _three_things(output: Any, *inputs: Any) -> tuple:
+    """The gradients, or that there are none; the scale; the streak."""
+    if not isinstance(output, tuple | list) or len(output) != 3:
+        text = "return three things: the true gradients or None, the scale, the streak"
+        raise Stop(wrong(text))
+    gradients, scale, streak = output
+    if isinstance(gradients, Tensor) and gradients.dim() == 0:
+        raise Stop(wrong("the gradients are a list of tensors, or None"))
+    if gradients is not None:
+        gradients = tuple(map(plain, gradients))
+        if not all(isinstance(g, Tensor) for g in gradients):
+            raise Stop(wrong("the gradients are a list of tensors, or None"))
+        gradients = tuple(gradient.detach() for gradient in gradients)
+    numbers = []
+    for name, number in (("scale", scale), ("streak", streak)):
+        try:
+            numbers.append(float(number))
+        except (TypeError, ValueError):
+            kind = type(number).__name__
+            raise Stop(wrong(f"the {name} is a number, not a {kind}")) from None
+    return "no step" if gradients is None else gradients, *numbers
+
+
+def _which_differs(value: tuple, due: tuple) -> str:
+    if isinstance(value[0], str) != isinstance(due[0], str):
+        given, wanted = (
+            "None" if x[0] == "no step" else "gradients" for x in (value, due)
         )
-    return [None if empty[rank] else x for rank, x in enumerate(outcomes)]
+        return f"it gives {given} where {wanted} are due"
+    for name, yours, theirs in zip(
+        ("scale", "streak"), value[1:], due[1:], strict=True
+    ):
+        if float(yours) != float(theirs):
+            return f"the next {name} is {float(yours):g}, due is {float(theirs):g}"
+    shapes = [[getattr(part, "shape", None) for part in x[0]] for x in (value, due)]
+    if shapes[0] != shapes[1]:
+        return "return a list of as many gradients, of the same shapes"
+    return "the gradients are not the true ones"
 
 
-def _clocks(clocks: Sequence[float]) -> str:
-    return " and ".join(f"{seconds:g} s" for seconds in clocks)
-
-
-# (clocks, limit), whether to stop, and what is seen when all is well.
-CLOCKS = (
-    ((58.0, 61.0), 60.0, True, "as soon as one clock has reached the limit, all stop"),
-    ((63.0, 57.0), 60.0, True, "it does not matter which process it is"),
-    ((12.0, 20.0), 60.0, False, "before that, all go on"),
-    ((61.0, 64.0), 90.0, False, "with a later limit too"),
+scaled_step = Exercise(
+    """\
+def scaled_step(gradients, scale, streak, patience):
+    if not all(gradient.isfinite().all() for gradient in gradients):
+        return None, scale / 2, 0
+    true = [gradient / scale for gradient in gradients]
+    streak = streak + 1
+    if streak == patience:
+        return true, 2 * scale, 0
+    return true, scale, streak
+""",
+    Part(
+        "scaled_step",
+        {
+            "NaN passes as a good number: ask `isfinite`": {
+                FINITE: "not any(gradient.isinf().any() for gradient in gradients)"
+            },
+            "∞ passes as a good number: ask `isfinite`": {
+                FINITE: "not any(gradient.isnan().any() for gradient in gradients)"
+            },
+            "−∞ passes as a good number: ask `isfinite`": {
+                FINITE: "not any((~(g < math.inf)).any() for g in gradients)"
+            },
+            "only the first gradient is looked at: one bad number anywhere spoils the "
+            "step": {FINITE: "gradients[0].isfinite().all()"},
+            "only the last gradient is looked at: one bad number anywhere spoils the "
+            "step": {FINITE: "gradients[-1].isfinite().all()"},
+            "the step is left out only if every gradient holds a bad number: one is "
+            "enough": {FINITE: FINITE.replace("all(", "any(", 1)},
+            "the step is left out only if *all* numbers of a gradient are bad: one is "
+            "enough": {FINITE: FINITE.replace(".all()", ".any()")},
+            "an overflow goes unnoticed": {FINITE: "True"},
+            "after an overflow the scale stays: halve it": {
+                SKIP: SKIP.replace("scale / 2", "scale")
+            },
+            "after an overflow the scale is doubled: it was too large": {
+                SKIP: SKIP.replace("scale / 2", "scale * 2")
+            },
+            "after an overflow the streak goes on: it counts good steps in a row": {
+                SKIP: SKIP.replace("2, 0", "2, streak")
+            },
+            "a step that is left out counts as a good one": {
+                SKIP: SKIP.replace("2, 0", "2, streak + 1")
+            },
+            "after an overflow gradients are returned all the same: the whole step is "
+            "worthless, return None": [
+                {SKIP: SKIP.replace("None", form)}
+                for form in (
+                    "[0 * torch.ones_like(g) for g in gradients]",
+                    "[g.nan_to_num(0, 0, 0) / scale for g in gradients]",
+                )
+            ],
+            "the gradients are still scaled: divide them by the scale": {
+                TRUE: "gradients"
+            },
+            "the gradients are scaled up once more: divide them by the scale": {
+                TRUE: "[gradient * scale for gradient in gradients]"
+            },
+            "the gradients are divided by the new scale: it was the old one that made "
+            "them large": {
+                TRUE: "[gradient / scale / (2 if streak + 1 == patience else 1) "
+                "for gradient in gradients]"
+            },
+            "the scale must double at the step that makes the streak as long as "
+            "`patience`: count this step first": [
+                {FULL: "if False"},
+                {FULL: "if streak - 1 == patience"},
+            ],
+            "the scale is doubled after every good step: wait for `patience` of them": {
+                FULL: "if True"
+            },
+            "the scale is doubled one step early": {FULL: "if streak + 1 == patience"},
+            "after good steps the scale is halved: double it": {
+                GROW: GROW.replace("2 * scale", "scale / 2")
+            },
+            "after the scale has doubled, the streak begins anew at 0": [
+                {GROW: GROW.replace(", 0", ", streak")},
+                {GROW: GROW.replace(", 0", ", 1")},
+            ],
+            "a good step is not counted: the streak grows by 1": {
+                KEEP: KEEP.replace("streak", "streak - 1")
+            },
+        },
+        lambda seed: [
+            _to_step(seed, scale=1024.0, streak=3, patience=10),
+            _to_step(seed + 1, scale=8.0, streak=3, patience=5),
+            _to_step(seed + 1, scale=8.0, streak=4, patience=5),
+            _to_step(seed + 2, scale=64.0, streak=0, patience=1),
+            _to_step(seed, ALL, scale=512.0, streak=6, patience=9),
+            _to_step(seed, SOME, scale=2.0**20, streak=2, patience=3),
+            _to_step(seed, {0: BOTH, 2: BOTH}, scale=256.0, streak=1, patience=4),
+            _to_step(seed, {0: BOTH}, scale=32.0, streak=1, patience=2),
+            _to_step(seed, {2: BOTH}, scale=16.0, streak=1, patience=7),
+            _to_step(seed, {1: [INFINITY]}, scale=128.0, streak=2, patience=5),
+            _to_step(seed, {1: [NAN]}, scale=4.0, streak=3, patience=4),
+            _to_step(seed, {2: [-INFINITY]}, scale=2048.0, streak=1, patience=6),
+            _to_step(seed, {0: [NAN]}, scale=3.0, streak=2, patience=8),
+            _to_step(seed + 2, scale=4.0, streak=5 + seed % 3, patience=7 + seed % 3),
+            _to_step(seed + 3, scale=0.5, streak=1 + seed % 4, patience=2 + seed % 4),
+        ],
+        ["a good step gives the true gradients and lengthens the streak"],
+        others="the scale doubles after good steps, and an overflow halves it",
+        doubt="",
+        in_place=True,  # PyTorch's own scaler divides in place
+        measure=_three_things,
+        describe=_which_differs,
+        at_once=1,
+    ),
 )
 
+# ------------------------------------------------------------------ 14.2 accumulation
 
-@check
-def stop_together(function: Callable) -> Iterator[Finding]:
-    """Exercise 14.3: `function(seconds, limit, all_max)` says whether to stop."""
-    answers: list = []
-    for clocks, limit, expected, text in CLOCKS:
-        at = f"with the clocks at {_clocks(clocks)} and a limit of {limit:g} s"
+
+class CountingModel(nn.Module):
+    """A small model that notes how many ids have a graph in memory at the same time."""
+
+    def __init__(self, seed: int, vocabulary: int):
+        super().__init__()
+        generator = torch.Generator().manual_seed(seed)
+        self.words = nn.Embedding(vocabulary, 3 + seed % 3)
+        self.out = nn.Linear(3 + seed % 3, vocabulary)
+        for parameter in self.parameters():
+            parameter.data = torch.randn(parameter.shape, generator=generator)
+        self.kept = self.most = 0
+
+    def forward(self, read: Tensor) -> Tensor:
+        """Ids (batch, length) -> logits (batch, length, vocabulary)."""
+        logits = self.out(self.words(read).cumsum(dim=1).tanh())
+        if logits.requires_grad:
+            self.kept += read.numel()
+            self.most = max(self.most, self.kept)
+            logits.register_hook(lambda gradient: self.drop(read.numel()))
+        return logits
+
+    def drop(self, count: int) -> None:
+        """Note that backward has been here."""
+        self.kept -= count
+
+
+def _to_accumulate(seed: int, *sizes: tuple[int, int], vocabulary: int = 11) -> tuple:
+    """A model, and parts of (sentences, length), whose rows end in padding."""
+    generator, parts = torch.Generator().manual_seed(seed), []
+    for sentences, length in sizes:
+        read = torch.randint(4, vocabulary, (sentences, length), generator=generator)
+        labels = torch.randint(4, vocabulary, (sentences, length), generator=generator)
+        for row in range(1, sentences):
+            end = length - (row * (1 + seed % 2)) % length
+            read[row, end:] = labels[row, end:] = PAD
+        parts.append((read, labels))
+    return CountingModel(seed, vocabulary), parts
+
+
+def _with_gradients(answer: Callable) -> Callable:
+    """The answer as a function: the mean loss, all gradients, and what was in memory.
+
+    The last is 1 where no more than the largest part was there at once.
+    """
+
+    def function(model: CountingModel, parts: Sequence) -> tuple:
+        output = answer(model, parts)
+        gradients = [parameter.grad for parameter in model.parameters()]
+        nothing = all(gradient is None for gradient in gradients)
+        if output is None or output is ...:
+            if nothing and stub(answer):
+                raise NotImplementedError
+            raise Stop(wrong(NOTHING))
         try:
-            answers = together(function, clocks, limit)
-        except Stop as stop:
-            if stop.finding.mark != "○" or not answers:
-                raise
-            answers = [None]
-        for answer in answers:
-            if not _is_answer(answer):
-                raise Stop(wrong(f"{at}: return True or False, not {answer!r}"))
-        answers = [bool(answer) for answer in answers]
-        if len(set(answers)) > 1:
-            stops, goes = answers.index(True), answers.index(False)
-            raise Stop(
-                wrong(
-                    f"{at}, process {stops} stops and process {goes} goes on, to wait "
-                    "for ever for the other's gradient: decide by what all_max gives, "
-                    "not by the process's own clock"
-                )
-            )
-        if answers[0] != expected:
-            raise Stop(
-                wrong(
-                    f"{at}, all {'stop' if answers[0] else 'go on'}: they agree, but "
-                    "on the wrong thing. Compare the largest of the clocks with the "
-                    "limit"
-                )
-            )
-        yield right(text)
+            number = output.detach() if isinstance(output, Tensor) else output
+            loss = torch.tensor(float(number), dtype=torch.double)
+        except (TypeError, ValueError, RuntimeError):
+            kind = type(output).__name__
+            text = f"return the mean loss, one number, not a {kind}"
+            raise Stop(wrong(text)) from None
+        if nothing:
+            text = "no parameter has a gradient: call `backward` for every part"
+            raise Stop(wrong(text))
+        if any(gradient is None for gradient in gradients):
+            raise Stop(wrong("some parameters have no gradient"))
+        found = torch.cat([gradient.detach().flatten() for gradient in gradients])
+        frugal = model.most <= max(read.numel() for read, _ in parts)
+        return loss, found, torch.tensor(frugal)
+
+    return function
 
 
-def _is_answer(answer) -> bool:
-    """Whether it is a truth value: Python's, or of a tensor with one element."""
-    if isinstance(answer, Tensor):
-        return answer.numel() == 1
-    return isinstance(answer, bool | np.bool_)
+def _what_is_wrong(value: tuple, due: tuple) -> str:
+    loss, gradients, frugal = (
+        bool(torch.allclose(x.double(), y.double(), rtol=1e-4, atol=1e-6))
+        for x, y in zip(value, due, strict=True)
+    )
+    if not frugal and loss and gradients:
+        return MEMORY
+    if loss and not gradients:
+        ratio = float(value[1].norm() / due[1].norm())
+        return f"the loss is right, the gradients are not: {ratio:.3g} times as long"
+    if gradients:
+        return f"the gradients are right; the loss is {value[0]:.4f}, due {due[0]:.4f}"
+    return f"the loss is {value[0]:.4f}, due is {due[0]:.4f}; the gradients differ, too"
+
+
+MEMORY = (
+    "all parts are in memory at the same time: call `backward` for each part before "
+    "the next one is computed"
+)
+COUNT = "tokens = sum((labels != PAD).sum() for _, labels in parts)"
+SUM = 'reduction="sum"'
+DIVIDE = "loss = losses / tokens"
+ADD = "total += loss.item()"
+BACK = "loss.backward()"
+accumulate = Exercise(
+    """\
+def my_accumulate(model, parts):
+    tokens = sum((labels != PAD).sum() for _, labels in parts)
+    total = 0.0
+    for read, labels in parts:
+        logits, due = model(read).flatten(0, 1), labels.flatten()
+        losses = F.cross_entropy(logits, due, ignore_index=PAD, reduction="sum")
+        loss = losses / tokens
+        loss.backward()
+        total += loss.item()
+    return total
+""",
+    Part(
+        "my_accumulate",
+        {
+            "this is the mean of the parts' means: their tokens do not count alike. "
+            "Divide the sum of all losses by the number of all tokens": {
+                SUM: 'reduction="mean"',
+                DIVIDE: "loss = losses / len(parts)",
+            },
+            "the means of the parts are added: divide each part's sum by the tokens of "
+            "all parts": [
+                {SUM: 'reduction="mean"', DIVIDE: "loss = losses"},
+                {DIVIDE: "loss = losses / (labels != PAD).sum()"},
+            ],
+            "this is the sum over all tokens: divide it by how many they are": {
+                DIVIDE: "loss = losses"
+            },
+            "each part's mean is divided by all tokens: it is its sum that is due": {
+                SUM: 'reduction="mean"'
+            },
+            "the padding is counted as tokens: count the labels that are not PAD": {
+                COUNT: "tokens = sum(labels.numel() for _, labels in parts)"
+            },
+            "the padding has a loss, too: leave out the labels that are PAD": {
+                "ignore_index=PAD": "ignore_index=-100"
+            },
+            "the padding has a loss and counts: leave out the labels that are PAD": {
+                COUNT: "tokens = sum(labels.numel() for _, labels in parts)",
+                "ignore_index=PAD": "ignore_index=-100",
+            },
+            "this is the mean over the sentences: divide by the tokens": {
+                COUNT: "tokens = sum(len(labels) for _, labels in parts)"
+            },
+            "it is divided by the number of parts, too: the tokens of all parts are "
+            "enough": {DIVIDE: "loss = losses / tokens / len(parts)"},
+            "the gradients of earlier parts are lost: `zero_grad` between the parts "
+            "throws them away": {
+                "logits, due =": "model.zero_grad()\n        logits, due ="
+            },
+            "only the first part is used": {"in parts:\n": "in parts[:1]:\n"},
+            "the loss that is returned is that of the last part: add them up": {
+                ADD: "total = loss.item()"
+            },
+            "the gradients are right, but the sum of the losses is returned: return "
+            "their mean": {ADD: "total += losses.item()"},
+            "the gradients are right, but the returned loss is the mean of the parts' "
+            "means": {
+                ADD: "total += losses.item() / (labels != PAD).sum() / len(parts)"
+            },
+            MEMORY: {
+                BACK: "total += loss",
+                ADD: "pass",
+                "return total": "total.backward()\n    return total.item()",
+            },
+            "backward comes twice for each part: its gradient is added twice": {
+                BACK: "loss.backward(retain_graph=True)\n        loss.backward()"
+            },
+        },
+        lambda seed: [
+            _to_accumulate(seed, (3, 6), (2, 3)),
+            _to_accumulate(seed + 1, (1, 4), (4, 7), (2, 2)),
+            _to_accumulate(seed + 2, (4, 5), vocabulary=9),
+            _to_accumulate(seed + 3, *((1 + i, 2 + seed % 4 + i) for i in range(4))),
+        ],
+        [
+            "the gradients are those of the mean over all tokens",
+            "the loss is that mean, and one part at a time is in memory",
+        ],
+        others="other numbers of parts, and a single one, too",
+        doubt="",
+        use=_with_gradients,
+        describe=_what_is_wrong,
+    ),
+    uses={"PAD": PAD},
+)
+
+# ------------------------------------------------------------------------ 14.3 the ring
+
+
+def _in_a_ring(answer: Callable) -> Callable:
+    """The answer as a function of the rows of all processes.
+
+    It gives what each process returns, and how many numbers each has sent.
+    """
+
+    def function(count: int, rows: list[Tensor]) -> tuple:
+        try:
+            results, sent = in_threads(answer, rows)
+        except Stuck as error:
+            raise Stop(wrong(str(error))) from None
+        empty = [result is None or result is ... for result in results]
+        if any(empty):
+            if all(empty) and stub(answer):
+                raise NotImplementedError
+            raise Stop(wrong(NOTHING))
+        found = [plain(result) for result in results]
+        for rank, result in enumerate(found):
+            if not isinstance(result, Tensor) or result.shape != rows[rank].shape:
+                shape = getattr(result, "shape", None)
+                got = type(result).__name__ if shape is None else tuple(shape)
+                size = f"({len(rows[rank])},)"
+                text = f"process {rank} returns {got}, due is a tensor of shape {size}"
+                raise Stop(wrong(f"{text}: join the pieces"))
+        sums = torch.stack([result.detach().double() for result in found])
+        return sums, torch.tensor([sum(sizes) for sizes in sent])
+
+    return function
+
+
+def _whose_sum(value: tuple, due: tuple) -> str:
+    """What a wrong ring does: its sums, or how much it sends."""
+    if not torch.allclose(value[0], due[0], rtol=1e-4, atol=1e-4):
+        off = (value[0] - due[0]).abs() > 1e-4
+        rank = int(off.any(dim=1).nonzero()[0])
+        place = int(off[rank].nonzero()[0])
+        yours, theirs = float(value[0][rank, place]), float(due[0][rank, place])
+        text = f"process {rank} ends with {yours:.3f} at place {place}"
+        return f"{text}, the sum is {theirs:.3f}"
+    rank = int((value[1] != due[1]).nonzero()[0])
+    text = f"the sums are right, but process {rank} sends {int(value[1][rank])} numbers"
+    return f"{text}: 2 (count - 1) / count of its tensor are {int(due[1][rank])}"
+
+
+def _rows(seed: int, count: int, each: int) -> tuple:
+    """What `count` processes hold, each so many numbers for every process."""
+    generator = torch.Generator().manual_seed(100 + seed)
+    rows = 10 * torch.randn(count, count * each, generator=generator)
+    return count, [*rows]
+
+
+FIRST = "came = exchange(pieces[(rank - step) % count])"
+PUT = "pieces[(rank - step - 1) % count] += came"
+SECOND = "came = exchange(pieces[(rank - step + 1) % count])"
+TAKE = "pieces[(rank - step) % count] = came"
+JOIN = "torch.cat(pieces)"
+LOOP = "for step in range(count - 1):\n        "
+CHUNK = "pieces = [*mine.clone().chunk(count)]"
+ring = Exercise(
+    """\
+def my_ring(mine, rank, count, exchange):
+    pieces = [*mine.clone().chunk(count)]
+    for step in range(count - 1):
+        came = exchange(pieces[(rank - step) % count])
+        pieces[(rank - step - 1) % count] += came
+    for step in range(count - 1):
+        came = exchange(pieces[(rank - step + 1) % count])
+        pieces[(rank - step) % count] = came
+    return torch.cat(pieces)
+""",
+    Part(
+        "my_ring",
+        {
+            "the first round is there, the second is missing: each process has one "
+            "complete piece, and must hand it out": {
+                LOOP + SECOND: (LOOP + SECOND).replace("count - 1", "0")
+            },
+            "the second round adds what comes: it is complete, so it replaces": {
+                TAKE: TAKE.replace("] =", "] +=")
+            },
+            "in the end nothing is added up: the first round adds to a piece, and the "
+            "second begins with the piece that is complete then, `rank + 1`": [
+                {PUT: PUT.replace("+=", "=")},
+                {
+                    SECOND: SECOND.replace(" + 1", ""),
+                    TAKE: TAKE.replace("step)", "step - 1)"),
+                },
+            ],
+            "the first round is one step too short: count - 1 steps are due": {
+                LOOP + FIRST: (LOOP + FIRST).replace("count - 1", "count - 2")
+            },
+            "the second round is one step too short: count - 1 steps are due": {
+                LOOP + SECOND: (LOOP + SECOND).replace("count - 1", "count - 2")
+            },
+            "the sums are right, but a round is one step too long: after count - 1 "
+            "steps it is over": [
+                {LOOP + FIRST: (LOOP + FIRST).replace("count - 1", "count")},
+                {LOOP + SECOND: (LOOP + SECOND).replace("count - 1", "count")},
+            ],
+            "in the first round, a step sends the piece that the step before has added "
+            "to: send `rank - step`, add to `rank - step - 1`": [
+                {
+                    FIRST: FIRST.replace(" - step", ""),
+                    PUT: PUT.replace(" - step", ""),
+                },
+                {PUT: PUT.replace(" - 1", "")},
+            ],
+            "the sums are right, but the whole tensor goes around: cut it into count "
+            "pieces, and send one at a time": [
+                {
+                    CHUNK: "total, came = mine, mine\n"
+                    "    for step in range(count - 1):\n"
+                    "        came = exchange(came)\n"
+                    "        total = total + came\n"
+                    "    return total\n"
+                    f"    {CHUNK}"
+                }
+            ],
+            "this is the mean: the sum is due, as of `all_reduce`": {
+                JOIN: f"{JOIN} / count"
+            },
+            "the pieces are joined in another order: piece 0 first": {
+                JOIN: "torch.cat([pieces[(rank + i) % count] for i in range(count)])"
+            },
+        },
+        lambda seed: [
+            _rows(seed, 3, 2),
+            _rows(seed, 2, 3),
+            _rows(seed, 4, 1),
+            _rows(seed, 5 + seed % 3, 2 + seed % 4),
+        ],
+        [
+            "three processes end with the sum, as `all_reduce` gives it",
+            "each sends 2 (count - 1) / count of its tensor",
+        ],
+        others="two, four and more processes, too",
+        doubt="",
+        shown=ring_all_reduce,
+        use=_in_a_ring,
+        describe=_whose_sum,
+        results=("the sums", "the numbers sent"),
+    ),
+)

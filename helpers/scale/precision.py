@@ -1,4 +1,4 @@
-"""Mixed precision for a Trainer (lesson 13)."""
+"""Mixed precision for a Trainer (lessons 13, 14)."""
 
 import torch
 from torch import Tensor

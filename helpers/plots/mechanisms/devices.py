@@ -1,0 +1,241 @@
+"""Drawings of lesson 14: number formats, shared batches, the ring, what can be cut."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.patches import Rectangle
+from torch import Tensor
+
+from helpers.plots import drawing
+from helpers.plots.drawing import HIDDEN, INK, ROLES, Block
+from helpers.plots.style import COLOURS, MARKERS, STYLES
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+FORMATS = {"fp32": (8, 23), "bf16": (8, 7), "fp16": (5, 10)}  # bits
+
+
+def draw_formats() -> None:
+    """The bits of the three formats: sign, exponent, fraction."""
+    ax = drawing.canvas(5.4, 2.6, title="bf16 cuts the fraction, fp16 cuts both")
+    cell, left = 0.145, 0.65
+    for line, (name, (exponent, fraction)) in enumerate(FORMATS.items()):
+        y = 1.88 - 0.72 * line
+        drawing.write(ax, (left - 0.12, y), name, size=11, align="right")
+        parts = ((1, "input", ""), (exponent, "key", "exponent"))
+        place = 0
+        for bits, role, word in (*parts, (fraction, "query", "fraction")):
+            for bit in range(place, place + bits):
+                corner = left + bit * cell, y - 0.15
+                look = {"fc": drawing.tint(role), "ec": ROLES[role], "lw": 0.8}
+                ax.add_patch(Rectangle(corner, cell, 0.3, zorder=2, **look))
+            middle = left + (place + bits / 2) * cell, y - 0.3
+            text = f"{bits} {word if bits > 7 else ''}".strip() if word else ""
+            drawing.write(ax, middle, text, size=10)
+            place += bits
+    drawing.write(ax, (left + cell / 2, 2.16), "sign", size=10)
+
+
+def draw_scale(number: float, scale: float) -> None:
+    """Which sizes each format can hold, and where a scale takes a small number."""
+    _, ax = plt.subplots(figsize=(5.4, 2.3))
+    for line, (name, (exponent, fraction)) in enumerate(FORMATS.items()):
+        largest = 2.0 ** (2 ** (exponent - 1))
+        smallest = 4 / largest * 2.0**-fraction
+        width = {"height": 0.5, "color": COLOURS[line], "alpha": 0.4}
+        low = max(smallest, 1e-13)
+        ax.barh(line, largest - low, left=low, **width)
+        ax.text(3e-12, line, name, va="center")
+    look = {"color": INK, "zorder": 3}
+    ax.plot([number, number * scale], [2, 2], "o", ms=6, **look)
+    style = {"arrowstyle": "-|>", "color": INK, "lw": 1.5, "shrinkA": 4, "shrinkB": 4}
+    ax.annotate("", (number * scale, 2), (number, 2), arrowprops=style)
+    ax.text((number * number * scale) ** 0.5, 2.2, f"× {scale:,.0f}", ha="center")
+    ax.set(xscale="log", xlim=(1e-12, 1e6), ylim=(-0.4, 2.6), yticks=[])
+    ax.set(xlabel="size of a number")
+    ax.set_title("A scale lifts small gradients into the range of fp16")
+    plt.show()
+
+
+def draw_data_parallel() -> None:
+    """Two processes: the batch is shared, the gradients are averaged, both step."""
+    ax = drawing.canvas(5, 3.9)
+    title = "Two copies of the model, one gradient"
+    drawing.write(ax, (0.1, 3.72), title, size=13, align="left")
+    batch = drawing.operation(ax, (2.5, 3.2), "", role="input", width=2.2, height=0.4)
+    drawing.write(ax, (batch.x, batch.y), "batch, 8 sentences", size=12)
+    average = drawing.operation(ax, (2.5, 1.25), "", role="mask", width=1.5, height=0.5)
+    drawing.write(ax, (average.x, average.y), "all-reduce", size=12)
+    for rank, x in enumerate((1.0, 4.0)):
+        drawing.arrow(ax, (2.5 + 0.8 * (2 * rank - 1), 3.0), (x, 2.72), width=1.5)
+        names = (("model, a copy", "attention", 2.5), ("gradient", "mask", 1.75))
+        model, gradient = (
+            _labelled(ax, (x, y), name, role, width=1.7) for name, role, y in names
+        )
+        step = _labelled(ax, (x, 0.55), "step", "norm", width=1.7)
+        drawing.arrow(ax, model.bottom, gradient.top, width=1.5)
+        side = average.left if rank == 0 else average.right
+        drawing.arrow(ax, gradient.bottom, (side[0], side[1] + 0.12), width=1.5)
+        drawing.arrow(ax, (side[0], side[1] - 0.12), step.top, width=1.5)
+        drawing.write(ax, (x, 0.17), f"process {rank}", size=12)
+    drawing.write(ax, (2.5, 2.5), "4 and 4", size=12)
+    drawing.write(ax, (2.5, 0.55), "the same step", size=12)
+
+
+def _labelled(
+    ax: Axes, middle: tuple[float, float], text: str, role: str, *, width: float
+) -> Block:
+    box = drawing.operation(ax, middle, "", role=role, width=width, height=0.4)
+    drawing.write(ax, middle, text, size=12)
+    return box
+
+
+def draw_ring(rows: Tensor) -> None:
+    """The ring all-reduce of three processes' tensors (3, 3), step by step.
+
+    An arrow takes a piece to the next process; a complete piece is strongly coloured.
+    """
+    states, sent = _ring_states(rows)
+    names = ["start", "add", "add", "hand out", "hand out"]
+    ax = drawing.canvas(5.75, 5.2)
+    title = "Each sends one piece a step, to the right"
+    drawing.write(ax, (0.1, 5.02), title, size=13, align="left")
+    cell, gap = 0.46, 0.22
+    total = rows.sum(dim=0)
+    blocks: list[list[Block]] = []
+    for line, state in enumerate(states):
+        y = 4.2 - 0.95 * line
+        drawing.write(ax, (0.08, y), names[line], size=11, align="left")
+        blocks.append([])
+        for rank, numbers in enumerate(state):
+            x = 1.62 + rank * (3 * cell + gap)
+            blocks[-1].append(Block(x, y, 3 * cell, cell))
+            for i, number in enumerate(numbers.tolist()):
+                corner = x + (i - 1.5) * cell, y - cell / 2
+                fill = drawing.tint("mask", 0.6 if number == total[i] else 0.12)
+                look = {"fc": fill, "ec": ROLES["mask"], "lw": 1}
+                ax.add_patch(Rectangle(corner, cell, cell, zorder=2, **look))
+                place = corner[0] + cell / 2, y
+                drawing.write(ax, place, f"{number:.0f}", size=10.5)
+    for rank, block in enumerate(blocks[0]):
+        drawing.write(ax, (block.x, block.y + 0.42), f"process {rank}", size=11)
+    for line, pieces in enumerate(sent):
+        for rank, piece in enumerate(pieces):
+            start, end = blocks[line][rank], blocks[line + 1][(rank + 1) % 3]
+            shift = (piece - 1) * cell
+            ends = (
+                (start.x + shift, start.bottom[1]),
+                (end.x + shift, end.top[1]),
+            )
+            colour = INK if rank < 2 else "#7A7A7A"
+            drawing.arrow(ax, *ends, width=1.3 if rank < 2 else 0.8, colour=colour)
+
+
+def _ring_states(rows: Tensor) -> tuple[list[Tensor], list[list[int]]]:
+    """What all hold at first and after each step; which piece each sends in it."""
+    count = len(rows)
+    states, sent = [rows.clone()], []
+    for step in range(2 * count - 2):
+        now, pieces = states[-1].clone(), []
+        for rank in range(count):
+            piece = (rank - step) % count
+            kept = states[-1][(rank + 1) % count, piece] * (step < count - 1)
+            now[(rank + 1) % count, piece] = kept + states[-1][rank, piece]
+            pieces.append(piece)
+        states.append(now)
+        sent.append(pieces)
+    return states, sent
+
+
+CUTS = {
+    "data parallel": ("half", "all", "gradients, once a step"),
+    "FSDP": ("half", "columns", "weights and gradients"),
+    "tensor parallel": ("all", "columns", "parts of every product"),
+    "pipeline": ("all", "layers", "states between layers"),
+}
+
+
+def draw_cuts() -> None:
+    """What each of two devices holds of the batch and of the weights, four ways."""
+    ax = drawing.canvas(5.4, 5.2)
+    title = "Who holds what: sentences (blue), weights (orange)"
+    drawing.write(ax, (0.1, 5.02), title, size=12, align="left")
+    for number, (name, (batch, weights, sends)) in enumerate(CUTS.items()):
+        x, y = 0.25 + 2.7 * (number % 2), 4.5 - 2.35 * (number // 2)
+        drawing.write(ax, (x, y), name, size=12, align="left")
+        for device in range(2):
+            here = x + 1.2 * device
+            _held(ax, here, y - 0.35, batch, weights, device)
+            drawing.write(ax, (here + 0.5, y - 1.42), f"device {device}", size=10)
+        drawing.write(ax, (x, y - 1.72), f"sends {sends}", size=10, align="left")
+
+
+def _held(ax: Axes, x: float, y: float, batch: str, weights: str, device: int) -> None:
+    """One device: a column of four sentences, four layers with four slices each."""
+    cell = 0.2
+    for row in range(4):
+        mine = batch == "all" or row // 2 == device
+        _cell(ax, (x, y - (row + 1) * 1.1 * cell), cell, "query", mine)
+        for column in range(4):
+            mine = {
+                "all": True,
+                "columns": column // 2 == device,
+                "layers": row // 2 == device,
+            }[weights]
+            corner = x + 0.3 + column * cell * 0.9, y - (row + 1) * 1.1 * cell
+            _cell(ax, corner, cell * 0.9, "key", mine, height=cell)
+
+
+def _cell(
+    ax: Axes,
+    corner: tuple[float, float],
+    width: float,
+    role: str,
+    mine: bool,
+    *,
+    height: float | None = None,
+) -> None:
+    fill = drawing.tint(role, 0.75) if mine else "white"
+    look = {"fc": fill, "ec": ROLES[role] if mine else HIDDEN, "lw": 0.8}
+    ax.add_patch(Rectangle(corner, width, height or width, zorder=2, **look))
+
+
+def draw_errors(measured: Mapping[str, Sequence[tuple[float, float]]]) -> None:
+    """The error of the mean of means by the share of the tokens in the first part."""
+    _, ax = plt.subplots(figsize=(5.4, 3.2))
+    for (kind, rows), marker, colour in zip(
+        measured.items(), MARKERS, COLOURS, strict=False
+    ):
+        held, errors = ([100 * x for x in column] for column in zip(*rows, strict=True))
+        look = {"color": colour, "ms": 5, "alpha": 0.8, "label": kind}
+        ax.plot(held, errors, marker, **look)
+    ax.axhline(0, color="grey", lw=0.8)
+    ax.set(xlabel="tokens in the first part (%)", ylabel="error of the gradient (%)")
+    ax.set_title("The less even the parts, the more wrong the mean of means")
+    ax.legend(frameon=False)
+    plt.show()
+
+
+def draw_speeds(table: "DataFrame", *, title: str) -> None:
+    """How many times as fast as one process with one thread, by the model's size.
+
+    A row for each batch, model and way: tokens, parameters, way, times.
+    """
+    batches = sorted(table["tokens"].unique())
+    figure, axes = plt.subplots(
+        1, len(batches), figsize=(6.2, 3.1), sharey=True, squeeze=False
+    )
+    for ax, tokens in zip(axes[0], batches, strict=True):
+        some = table[table["tokens"] == tokens]
+        for i, (way, line) in enumerate(some.groupby("way", sort=False)):
+            look = {"color": COLOURS[(5, 0)[i % 2]], "marker": MARKERS[i]}
+            ax.plot(line["parameters"], line["times"], ls=STYLES[i], label=way, **look)
+        ax.axhline(1, color="grey", lw=1, ls=":")
+        ax.set(xscale="log", xlabel="parameters", title=f"{tokens} tokens a batch")
+    axes[0, 0].set(ylabel="times as fast as\none process, 1 thread", ylim=(0, None))
+    axes[0, -1].legend(frameon=False, loc="lower right")
+    figure.suptitle(title, x=0.01, ha="left", fontsize=11)
+    plt.show()
