@@ -50,7 +50,7 @@ GROUPS = {
         "no scale",
         "scale from d_head // heads",
     ],
-    "no cost\nthat shows": [
+    "little cost\nor none": [
         "masks repeated in another order than heads",
         "norm over length and features",
         "weights applied to the keys",

@@ -15,19 +15,17 @@ from helpers.plots.style import COLOURS, MARKERS
 
 def draw_two_ways(words: Sequence[str]) -> None:
     """All positions at once, as the loss is computed; then one more at each step."""
-    ax = drawing.canvas(6.4, 4.1, title="Two ways to the same logits")
-    left, gap = 1.9, 0.95
-    drawing.write(
-        ax, (0.1, 3.2), "all at once:\nmask hides\nwhat is later", align="left"
-    )
-    _pass_through(ax, words, (left, 2.75), gap, kept=range(len(words)))
-    drawing.write(
-        ax, (0.1, 1.15), "step by step:\nnothing later\nis there", align="left"
-    )
+    ax = drawing.canvas(6.4, 4.5, title="Two ways to the same logits")
+    left = 1.9
+    note = "all at once:\na mask hides\nwhat is later"
+    drawing.write(ax, (0.1, 3.55), note, align="left")
+    _pass_through(ax, words, (left, 3.1), 0.85, kept=range(len(words)))
+    note = "step by step:\nnothing later\nis there"
+    drawing.write(ax, (0.1, 1.3), note, align="left")
     for step in (1, 2, 3):
-        y = 2.05 - 0.72 * step + 0.3
-        _pass_through(ax, words[:step], (left, y), gap, kept=[step - 1], small=True)
-        place = (left + (step - 0.35) * gap, y + 0.1)
+        y = 2.95 - 0.9 * step
+        end = _pass_through(ax, words[:step], (left, y), 0.48, kept=[step - 1])
+        place = end.right[0] + 0.12, end.y
         drawing.write(ax, place, f"step {step}", size=8.5, align="left")
 
 
@@ -35,21 +33,19 @@ def _pass_through(
     ax: Axes,
     words: Sequence[str],
     start: tuple[float, float],
-    gap: float,
+    above: float,
     *,
     kept: Sequence[int],
-    small: bool = False,
-) -> None:
-    """Words, and above them the logits of the kept positions."""
-    x, y = start
-    read = drawing.tokens(ax, words, (x, y), gap=gap - 0.8)
-    above = 0.36 if small else 0.95
+) -> drawing.Block:
+    """Words, and above them the logits of the kept positions; gives the last word."""
+    read = drawing.tokens(ax, words, start, gap=0.15)
     for place in kept:
-        box = (x + place * gap, y + above)
+        box = (read[place].x, start[1] + above)
         logits = drawing.operation(ax, box, "logits", role="query", height=0.22)
         for word in read[: place + 1]:
             look = {"colour": drawing.HIDDEN, "width": 0.8}
             drawing.arrow(ax, word.top, logits.bottom, **look)
+    return read[-1]
 
 
 def two_maps(
