@@ -206,7 +206,7 @@ def _causal_inputs(seed: int) -> tuple[list, ...]:
     ]
     found = []
     for i, (about, leak, options) in enumerate(cases):
-        model = Writer(about, seed + i, leak, due=leak is None, **options)
+        model = Writer(about, seed + i, leak, due=leak is None, **options).eval()
         found.append((model, *_sentences(seed + i, length)))
     return _shuffled(found, seed)
 
@@ -359,9 +359,9 @@ def _cause_inputs(seed: int) -> tuple[list, ...]:
     ]
     found = []
     for i, (due, fault, about, leak, options) in enumerate(cases):
-        writer = Writer(about, seed + i, leak, due=due, **options)
+        writer = Writer(about, seed + i, leak, due=due, **options).eval()
         sentences = _sentences(seed + i, length)
-        found.append((writer, Steps(writer, fault), *sentences))
+        found.append((writer, Steps(writer, fault).eval(), *sentences))
     return _shuffled(found, seed)
 
 

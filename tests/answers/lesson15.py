@@ -5,7 +5,9 @@ import torch
 # ------------------------------------------------------------------- 15.1 is it causal?
 
 
+@torch.no_grad()
 def causal_by_prefixes(model, source, target):
+    model.eval()
     whole = model(source, target)
     return all(
         torch.allclose(model(source, target[:, :end]), whole[:, :end], atol=1e-4)
@@ -21,6 +23,23 @@ def causal_in_one_batch(model, source, target):
     changed = torch.where(same[None] & later[:, None], 4, changed)
     moved = [(model(source, x) - model(source, target)).abs().amax(-1) for x in changed]
     return torch.stack(moved)[~later[:, None].expand(-1, rows, -1)].max() < 1e-4
+
+
+def causal_in_place(model, source, target):
+    before = model(source, target)
+    for position in range(1, target.size(1)):
+        target[:, position] = 4 + (target[:, position] - 3) % 46
+        if not torch.allclose(
+            model(source, target)[:, :position], before[:, :position], atol=1e-4
+        ):
+            return False
+    return True
+
+
+def causal_by_the_loss(model, source, target):
+    logits = model(source, target)[:, :-1]
+    loss = torch.nn.functional.cross_entropy(logits.mT, target[:, 1:])
+    return bool(loss > 3)
 
 
 def causal_with_numpy(model, source, target):
@@ -75,6 +94,8 @@ RIGHT = {
 WRONG = {
     "is_causal": [
         (lambda model, source, target: True, "says True of a model"),
+        (causal_in_place, "in place"),
+        (causal_by_the_loss, "of a model"),
         (lambda model, source, target: "yes", "return True or False"),
         (lambda model, source, target: 1, "return True or False"),
         (

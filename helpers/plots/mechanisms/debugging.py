@@ -81,11 +81,16 @@ def two_masks(target: Sequence[str], source: Sequence[str]) -> None:
     plt.show()
 
 
-def symptom_table(failed: Mapping[str, str], printed_in: Mapping[str, str]) -> None:
-    """Which checks fail for which fault: {fault: names, separated by "; "}."""
+def symptom_table(
+    failed: Mapping[str, str], checks: Sequence[str], printed_in: Mapping[str, str]
+) -> None:
+    """Which checks fail for which fault: {fault: names, separated by "; "}.
+
+    `checks` are all of them, in their order; those that never fail are left out.
+    """
     lists = {fault: names.split("; ") for fault, names in failed.items()}
-    checks = list(dict.fromkeys(name for names in lists.values() for name in names))
-    checks = [name for name in checks if name]
+    some = {name for names in lists.values() for name in names}
+    checks = [name for name in checks if name in some]
     found = torch.tensor(
         [[float(name in names) for name in checks] for names in lists.values()]
     )
