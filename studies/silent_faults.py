@@ -65,7 +65,7 @@ LATER = "positions restart with the cache"  # acts in decoding alone
 def rows(*, tiny: bool = False) -> Iterator[dict]:
     """Rows for each fault and seed; `tiny`: one fault."""
     if tiny:
-        yield from learn(("no source", 0, 1))
+        yield from learn(("cross mask of the target", 0, 1))
         return
     grid = [(fault, seed, 4) for seed in SEEDS for fault in FAULTS]
     context = multiprocessing.get_context("spawn")
