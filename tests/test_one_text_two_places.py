@@ -111,22 +111,22 @@ def test_a_cell_shows_one_module():
     assert "one cell shows one module" in found
 
 
-def test_the_mutants_must_be_shown_and_the_checks_must_not():
+def test_a_module_of_others_may_have_to_be_shown_and_the_checks_not():
     texts = {
-        "debugger.mutants": MODULE,
+        "interop.pytorch": MODULE,
         "checks.lesson02": MODULE.replace("ouble", "rop"),
     }
     found = "\n".join(one_text.faults({}, texts))
-    assert "debugger.mutants.double is kept but shown in no" in found
+    assert "interop.pytorch.double is kept but shown in no" in found
     assert "lesson02" not in found
 
 
-def test_a_mutant_that_differs_from_its_cell_is_found():
-    texts = {"debugger.mutants": MODULE}
+def test_a_definition_of_such_a_module_that_differs_from_its_cell_is_found():
+    texts = {"interop.pytorch": MODULE}
     same, changed = SHOWN, SHOWN.replace("the number", "it")
     assert [*one_text.faults({"02_x": lesson(same)}, texts)] == []
     (fault,) = one_text.faults({"02_x": lesson(changed)}, texts)
-    assert "helpers/debugger/mutants.py" in fault and '+    """Twice it."""' in fault
+    assert "helpers/interop/pytorch.py" in fault and '+    """Twice it."""' in fault
 
 
 def test_lessons_are_read_from_docstrings():

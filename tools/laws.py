@@ -40,6 +40,7 @@ SECOND_EDITION = (
     "11",
     "12",
     "14",
+    "15",
 )
 OPENING = ("**What you'll do.**", "**What you'll learn.**", "**What you'll need.**")
 CLOSING = ("What you learned", "From here on", "On your own", "Further reading")

@@ -65,7 +65,6 @@ NOT_SHOWN = {
 
 # Modules of such a package that a lesson shows all the same, every definition, and why.
 SHOWN = {
-    "debugger.mutants": "lesson 15 is about these faults",
     "interop.pytorch": "lessons 04 and 06 copy weights by hand",
 }
 

@@ -1,317 +1,462 @@
-"""Checks for the exercises of lesson 15, debugging."""
+"""The exercises of lesson 15, debugging: reference answers and mistakes."""
 
-import difflib
-import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
-from helpers.attention import MultiHeadAttention
-from helpers.checks.core import (
-    Finding,
-    Mistake,
-    Stop,
-    attempt,
-    check,
-    recognise,
-    right,
-    same,
-    untried,
-    wrong,
-)
-from helpers.debugger.adapters import of_course
-from helpers.debugger.breaking import Mutant, small_model, swap
-from helpers.debugger.mutants import SeesOneAhead, SeesTheFuture
-from helpers.debugger.properties import CHECKS, FOURTEEN, first_difference
-from helpers.debugger.sealed import KEPT, sealed, secret
-from helpers.masks import decoder_mask, padding_mask
-from helpers.transformer import Transformer
+from helpers import PAD
+from helpers.checks.engine import Exercise, Part
+from helpers.checks.findings import Stop, wrong
+from helpers.checks.values import Values
+from helpers.debugger.breaking import Mutant
+from helpers.debugger.sealed import KEPT, secret
 
-# --- Exercise 15.1: is_causal ---------------------------------------------------------
+WORDS = 50  # ordinary words have ids from 4 to 49
+ROWS = 3
 
 
-class HoleInTheMask(Transformer):
-    """The causal mask has one hole: position 2 sees token 3."""
+class Writer(nn.Module):
+    """A model small enough to be wrong in one place: (source, target) -> logits.
 
-    def decode(self, target, memory, source):
-        mask = decoder_mask(target)
-        mask[:, :, 2:3, 3:4] = True
-        x = self.positions(self.target_embedding(target))
-        return self.decoder(x, memory, mask, padding_mask(source))
-
-
-class Rounded(Transformer):
-    """Sound, but for rounding: its logits move by a millionth with every token."""
-
-    def forward(self, source, target):
-        return super().forward(source, target) + 1e-6 * (target.sum() % 7)
-
-
-# A model's class, its dropout, and what to think of whoever judges it wrongly.
-CAUSAL_CASES = {
-    "a sound model": (
-        Transformer,
-        0.0,
-        "a new token may change the logits at its own position and after: compare "
-        "`[:, :position]` alone",
-    ),
-    "no causal mask at all": (
-        SeesTheFuture,
-        0.0,
-        "put another word at a position of the *target*, other than the first, and "
-        "see whether the logits *before* it stay",
-    ),
-    "a mask one place too wide": (
-        SeesOneAhead,
-        0.0,
-        "only the logits directly before the new token move: compare up to it, "
-        "`[:, :position]`",
-    ),
-    "a mask with one hole": (
-        HoleInTheMask,
-        0.0,
-        "only token 3 leaks, and only into position 2: try every position, not just "
-        "one or the last",
-    ),
-    "a sound model that rounds": (
-        Rounded,
-        0.0,
-        "its logits move by a millionth, which is rounding and no leak: compare with "
-        "`torch.allclose(…, atol=1e-4)`",
-    ),
-    "a sound model with dropout, in train mode": (
-        Transformer,
-        0.3,
-        "two runs differ as dropout is on: call `model.eval()` first",
-    ),
-}
-
-
-@check
-def is_causal(function: Callable) -> Iterator[Finding]:
-    """Exercise 15.1: `function(model, source, target)` tells causal models from not."""
-    cases = {}
-    for name, (kind, dropout, _) in CAUSAL_CASES.items():
-        # One layer: a mask one place too wide then leaks exactly one.
-        model = small_model(0, kind, dropout=dropout, n_layers=1).train()
-        cases[name] = (_answer(function, model), kind in (Transformer, Rounded))
-    answers = [answer for answer, _ in cases.values()]
-    if answers.count(None) == len(cases):
-        raise Stop(untried("not attempted yet: the function returns None"))
-    if None in answers:
-        name = [*cases][answers.index(None)]
-        raise Stop(
-            wrong(
-                f"{name}: your function returns None: does every way through it end "
-                "in a `return`? `return True` may be missing at the end"
-            )
-        )
-    if all(answer != due for answer, due in cases.values()):
-        raise Stop(wrong("it is the other way round: True is for no leak"))
-    for name, (answer, due) in cases.items():
-        if answer == due:
-            yield right(f"{name}: {answer}")
-        else:
-            hint = CAUSAL_CASES[name][2]
-            raise Stop(wrong(f"{name}: your function says {answer}: {hint}"))
-
-
-def _answer(function: Callable, model: nn.Module) -> bool | None:
-    """What the function says of the model; None where it returns nothing."""
-    try:
-        answer = attempt(function, model, *of_course(model).sentences())
-    except Stop as stop:
-        if stop.finding.mark == "○" and callable(function):
-            return None
-        raise
-    if getattr(answer, "shape", None) == ():  # of PyTorch or numpy
-        answer = answer.item()
-    if not isinstance(answer, bool):
-        kind = type(answer).__name__
-        raise Stop(wrong(f"return True or False, not something of type {kind}"))
-    return answer
-
-
-# --- Exercise 15.2: repair an attention -----------------------------------------------
-
-
-def version(attention, query, keys, values, mask, **steps):
-    """`attend` with some of its STEPS done in another way."""
-    steps = STEPS | steps
-    queries = attention.split_heads(attention.query_projection(query))
-    scores = queries @ keys.transpose(-2, -1) / steps["scale"](queries, query)
-    weights = steps["hide"](scores, mask).softmax(dim=steps["axis"])
-    context = steps["mix"](weights, keys, values)
-    return attention.output_projection(steps["join"](context))
-
-
-STEPS = {
-    "scale": lambda queries, query: math.sqrt(queries.size(-1)),
-    "hide": lambda scores, mask: scores.masked_fill(
-        ~mask, torch.finfo(scores.dtype).min
-    ),
-    "axis": -1,
-    "mix": lambda weights, keys, values: weights @ values,
-    "join": lambda context: context.transpose(1, 2).flatten(2),
-}
-REPAIRS = [
-    Mistake(
-        "the scale is still taken from d_model",
-        "no property sees it, a reference does: the root is of d_head, "
-        "`queries.size(-1)`",
-        {"scale": lambda queries, query: math.sqrt(query.size(-1))},
-    ),
-    Mistake(
-        "the scale is gone",
-        "divide the scores by √d_head, `math.sqrt(queries.size(-1))`",
-        {"scale": lambda queries, query: 1.0},
-    ),
-    Mistake(
-        "the mask still has no effect",
-        "the result of masked_fill is thrown away: `scores = scores.masked_fill(…)`",
-        {"hide": lambda scores, mask: scores},
-    ),
-    Mistake(
-        "the mask is turned round",
-        "hide where it is False: `~mask`",
-        {
-            "hide": lambda scores, mask: scores.masked_fill(
-                mask, torch.finfo(scores.dtype).min
-            )
-        },
-    ),
-    Mistake(
-        "the softmax still runs over the heads",
-        "each query shares out a weight of 1 among the keys: `dim=-1`",
-        {"axis": 1},
-    ),
-    Mistake(
-        "the softmax runs over the queries",
-        "each query shares out a weight of 1 among the keys: `dim=-1`",
-        {"axis": -2},
-    ),
-    Mistake(
-        "the weights are still applied to the keys",
-        "what is found are the values: `weights @ values`",
-        {"mix": lambda weights, keys, values: weights @ keys},
-    ),
-    Mistake(
-        "the heads are still joined without the way back",
-        "`context.transpose(1, 2)` first, then `flatten(2)`",
-        {"join": lambda context: context.reshape(len(context), context.size(2), -1)},
-    ),
-]
-FINITE = {
-    "finite in half precision": "-1e9 does not fit into 16 bits; take "
-    "`torch.finfo(scores.dtype).min`",
-    "finite without source": "a softmax over a row of -inf is NaN; take "
-    "`torch.finfo(scores.dtype).min`, or set those weights to 0 afterwards",
-}
-
-
-@check
-def repaired(function: Callable) -> Iterator[Finding]:
-    """Exercise 15.2: `function(attention, query, keys, values, mask)`, in good order.
-
-    It stands in for MultiHeadAttention.attend; query (batch, query_length, d_model),
-    keys and values (batch, heads, key_length, d_head).
+    `leak` (ROWS or 1, length, length) is added to the causal weights. `loud` makes one
+    word by far the likeliest everywhere. `reads` is what of the source is read: "all",
+    "nothing", or the "number" of its words. `grain` is the size of rounding. `about`
+    says what the model is, `due` what an answer is to say of it.
     """
-    torch.manual_seed(0)
-    attention = MultiHeadAttention(32, 4).requires_grad_(False)
-    query, memory = torch.randn(2, 3, 32), torch.randn(2, 5, 32)
-    mask = torch.ones(2, 1, 3, 5, dtype=torch.bool)
-    mask[0, ..., 3:] = mask[1, :, 0, 1:] = False
-    probe = [attention, query, *attention.project(memory, memory), mask]
-    output, due = attempt(function, *probe), version(*probe)
-    if not isinstance(output, Tensor) or output.shape != due.shape:
+
+    def __init__(
+        self,
+        about: str,
+        seed: int,
+        leak: Tensor | None = None,
+        *,
+        loud: float = 0.0,
+        reads: str = "all",
+        grain: float = 0.0,
+        due: Any = None,
+    ):
+        super().__init__()
+        draws = torch.randn(2, WORDS, 8, generator=_generator(seed))
+        self.words, self.out = (nn.Parameter(x, requires_grad=False) for x in draws)
+        self.leak = nn.Parameter(
+            torch.zeros(1, 1, 1) if leak is None else leak, requires_grad=False
+        )
+        self.about, self.due = about, due
+        self.loud, self.reads, self.grain = loud, reads, grain
+
+    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+        """(batch, source_length), (batch, length) -> (batch, length, WORDS)."""
+        length = target.size(1)
+        weights = torch.ones(length, length).tril()
+        weights = weights / weights.sum(dim=-1, keepdim=True)
+        if self.leak.size(1) > 1:
+            weights = weights + self.leak[: len(target), :length, :length]
+        context = weights @ self.words[target] + self.memory(source)[:, None]
+        logits = context.tanh() @ self.out.T
+        logits = logits + self.loud * F.one_hot(torch.tensor(7), WORDS)
+        return logits + self.grain * (target.sum(dim=1) % 7)[:, None, None]
+
+    def memory(self, source: Tensor) -> Tensor:
+        """What is read of the source, (batch, 8)."""
+        real = (source != PAD).float()
+        if self.reads == "nothing":
+            return torch.zeros(len(source), 8)
+        if self.reads == "number":
+            return real.sum(dim=1, keepdim=True).expand(-1, 8) / 10
+        places = real * torch.arange(1.0, source.size(1) + 1)
+        return (places[..., None] * self.words[source]).sum(dim=1) / 10
+
+
+def _generator(seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def _sentences(seed: int, length: int) -> tuple[Tensor, Tensor]:
+    """A source and a target of ordinary words; the target begins with BOS."""
+    generator = _generator(100 + seed)
+    source = torch.randint(4, WORDS, (ROWS, 6 + seed % 3), generator=generator)
+    target = torch.randint(4, WORDS, (ROWS, length), generator=generator)
+    target[:, 0] = 2
+    return source, target
+
+
+def _hole(
+    length: int, query: int, key: int, size: float, row: int | None = None
+) -> Tensor:
+    """A leak (ROWS, length, length) from a key to a query, in one sentence or all."""
+    leak = torch.zeros(ROWS, length, length)
+    leak[slice(None) if row is None else row, query, key] = size
+    return leak
+
+
+# ------------------------------------------------------------------- 15.1 is it causal?
+
+LOOP = "for position in range(1, target.size(1)):"
+CHANGED = "other[:, position] = 4 + (target[:, position] - 3) % 46"
+COMPARED = "[:, :position].abs().max()"
+CAUSAL_MISTAKES = {
+    "only the last token is changed: try every position": {
+        LOOP: "for position in [target.size(1) - 1]:"
+    },
+    "only the first token after the start mark is changed: try every position": {
+        LOOP: "for position in [1]:"
+    },
+    "the tokens are changed behind one cut only: a leak inside a half does not cross "
+    "it; try every position": {
+        LOOP: "for position in [target.size(1) // 2]:",
+        CHANGED: "other[:, position:] = 4 + (target[:, position:] - 3) % 46",
+    },
+    "only the likeliest words are compared: a faint leak moves no maximum": {
+        "(after - before)[": "(after.argmax(-1) - before.argmax(-1)).abs()["
+    },
+    "rounding counts as a leak: allow a change of up to 1e-4": {"> 1e-4": "> 0"},
+    "a faint leak counts as rounding: allow a change of up to 1e-4, no more": {
+        "> 1e-4": "> 0.1"
+    },
+    "the position of the new token is compared, too: it may change; compare what "
+    "stands before it": {COMPARED: "[:, : position + 1].abs().max()"},
+    "only the position directly before the new token is compared: all before it": {
+        COMPARED: "[:, position - 1].abs().max()"
+    },
+    "only the first position is compared: all before the new token": {
+        COMPARED: "[:, 0].abs().max()"
+    },
+    "only the first sentence is compared: all of the batch": {
+        COMPARED: "[0, :position].abs().max()"
+    },
+    "the source is changed: every position may see all of it; change the target": {
+        "other = target.clone()": "other = source.clone() if position < "
+        "source.size(1) else None",
+        CHANGED: "if other is None: continue\n        "
+        "other[:, position] = 4 + (source[:, position] - 3) % 46",
+        "model(source, other)": "model(other, target)",
+    },
+    "it is the other way round: True is for no leak": {
+        "return False": "return 1 > 0",
+        "return True": "return 1 < 0",
+    },
+}
+
+
+def _of_each(answer: Callable) -> Callable:
+    """The answer for a list of models: a list, or None where nothing is returned."""
+
+    @wraps(answer)
+    def of_all(*lists: Sequence) -> list | None:
+        found = [answer(*one) for one in zip(*lists, strict=True)]
+        return None if all(x is None or x is Ellipsis for x in found) else found
+
+    return of_all
+
+
+def _shuffled(cases: list[tuple], seed: int) -> tuple[list, ...]:
+    """The cases in another order, as a list for each argument."""
+    order = torch.randperm(len(cases), generator=_generator(seed)).tolist()
+    return tuple(map(list, zip(*(cases[i] for i in order), strict=True)))
+
+
+def _causal_inputs(seed: int) -> tuple[list, ...]:
+    """Models with and without a leak, each with sentences of its own."""
+    length, generator = 10 + seed % 3, _generator(seed)
+    wide = torch.ones(length - 1).diag(1)[None].expand(ROWS, -1, -1)
+    future = torch.ones(length, length).triu(1)[None].expand(ROWS, -1, -1)
+    holes = (torch.rand(length, length, generator=generator) < 0.1).float().triu(1)
+    holes[0], holes[1, length - 1] = 0, 1
+    near = 1 + seed % 2
+    cases = [
+        ("it is sound", None, {}),
+        ("it has no causal mask", future / length, {}),
+        ("its mask is one place too wide", 0.3 * wide, {}),
+        ("it is sound, and rounds", None, {"grain": 1e-6}),
+        ("it is sound, and reads no source", None, {"reads": "nothing"}),
+        (
+            f"position {near} sees token {near + 2}",
+            _hole(length, near, near + 2, 0.4),
+            {"loud": 20.0},
+        ),
+        (
+            f"position {near} sees a little of token {near + 2}",
+            _hole(length, near, near + 2, 0.003),
+            {"loud": 20.0},
+        ),
+        (
+            "a tenth of its mask is holes, and faint",
+            0.004 * holes.expand(ROWS, -1, -1),
+            {},
+        ),
+        (
+            "the first position sees the last token",
+            _hole(length, 0, length - 1, 0.4),
+            {},
+        ),
+        (
+            "the position before the last sees the last token",
+            _hole(length, length - 2, length - 1, 0.4),
+            {},
+        ),
+        (
+            "only in the last sentence a position sees a later token",
+            _hole(length, near, near + 3, 0.4, row=-1),
+            {},
+        ),
+    ]
+    found = []
+    for i, (about, leak, options) in enumerate(cases):
+        model = Writer(about, seed + i, leak, due=leak is None, **options).eval()
+        found.append((model, *_sentences(seed + i, length)))
+    return _shuffled(found, seed)
+
+
+is_causal = Exercise(
+    """\
+def is_causal(model, source, target):
+    before = model(source, target)
+    for position in range(1, target.size(1)):
+        other = target.clone()
+        other[:, position] = 4 + (target[:, position] - 3) % 46  # another word
+        after = model(source, other)
+        if (after - before)[:, :position].abs().max() > 1e-4:
+            return False
+    return True
+""",
+    Part(
+        "is_causal",
+        CAUSAL_MISTAKES,
+        lambda seed: [_causal_inputs(seed), _causal_inputs(seed + 1)],
+        ["three sound models pass, one of which rounds"],
+        others="all leaks are found: large ones, faint ones and single holes",
+        doubt="",
+        gradients=False,
+        at_once=1,
+        use=_of_each,
+        measure=lambda output, *inputs: [*map(_truth, output)],
+        describe=lambda value, due: "not all models are judged rightly",
+        aside=lambda value, answers, models, *rest: _misjudged(value.tolist(), models),
+    ),
+)
+
+
+def _truth(output: Any) -> bool:
+    """The answer as a truth value; Stop if it is none."""
+    if output is None:
+        text = "your function returns None of a model: `return True` at the end?"
+        raise Stop(wrong(text))
+    if getattr(output, "shape", None) in ((), (1,)) and hasattr(output, "item"):
+        output = output.item()
+    if not isinstance(output, bool):
         kind = type(output).__name__
-        given = tuple(output.shape) if isinstance(output, Tensor) else f"a {kind}"
-        raise Stop(wrong(f"return the output {tuple(due.shape)}, not {given}"))
-    if not same(output, due):
-        made = recognise(output, version, REPAIRS, probe)
-        if made:
-            names = "; and ".join(f"{m.name}: {m.hint}" for m in made)
-            raise Stop(wrong(names))
-    yield from _judge_repair(function)
-    if not same(output, due):
-        raise Stop(
-            wrong(
-                "all properties hold, and yet the output differs from the reference's "
-                f"by up to {(output - due).abs().max():.2g}: which step can no "
-                "property see?"
-            )
-        )
-    yield right("with the same weights it gives what the course's attention gives")
+        raise Stop(wrong(f"return True or False, not something of type {kind}"))
+    return output
 
 
-def _judge_repair(function) -> Iterator[Finding]:
-    """The fourteen checks, on a model whose every attention is the learner's."""
-
-    def attend(self, query, keys, values, mask=None):
-        if mask is None:  # as in a step from caches, where nothing is hidden
-            mask = torch.ones(1, 1, query.size(1), keys.size(2), dtype=torch.bool)
-        return function(self, query, keys, values, mask)
-
-    model = small_model(0)
-    swap(model, type("Repaired", (MultiHeadAttention,), {"attend": attend}))
-    subject = of_course(model, attention=None)
-    for name in FOURTEEN:
-        verdict = CHECKS[name](subject)
-        if verdict.holds is False:
-            hint = FINITE.get(name)
-            raise Stop(wrong(f"{verdict.text}{': ' + hint if hint else ''}"))
-    yield right(f"{len(FOURTEEN) - 1} properties hold in a model made with it")
+def _misjudged(value: Sequence, models: Sequence[Writer]) -> str:
+    """The first model that is misjudged, and what the answer says of it."""
+    for said, model in zip(value, models, strict=True):
+        if said != model.due:
+            return f". Your function says {said} of a model: {model.about}"
+    return ""
 
 
-# --- Exercise 15.3: name the fault of three sealed models -----------------------------
+# --------------------------------------------------------------- 15.2 which hypothesis?
 
 
-@check
-def diagnosis(first=None, second=None, third=None) -> Iterator[Finding]:
-    """Exercise 15.3: the faults of the sealed models 1, 2 and 3."""
-    answers = {"first": first, "second": second, "third": third}
-    for number, (place, answer) in enumerate(answers.items(), start=1):
-        if answer is None or answer is Ellipsis:
-            yield untried(f"the {place} model: not attempted yet")
-        elif not isinstance(answer, str) or answer not in KEPT:
-            near = difflib.get_close_matches(str(answer), KEPT, n=2, cutoff=0.3)
-            hint = f"; near it: {', '.join(near)}" if near else ""
-            yield wrong(f"{answer!r:.60} is not in the list of faults{hint}")
-        elif answer == (true := secret(number)).fault:
-            yield right(f"the {place} model: {answer}")
-        else:
-            yield wrong(
-                f"the {place} model is not broken by “{answer}”: "
-                f"{_contradiction(number, KEPT[answer].caught_by, true)}"
-            )
+class Steps(nn.Module):
+    """How a Writer writes step by step: (source, target) -> logits.
+
+    `fault` is "" for the prefix run again, or what a step gets instead: only the newest
+    "word", the "last" five words, or as many words of the "source" as are written.
+    """
+
+    def __init__(self, writer: Writer, fault: str = ""):
+        super().__init__()
+        self.writer, self.fault = writer, fault
+
+    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+        """The logits of every step, (batch, length, WORDS)."""
+        found = []
+        for end in range(1, target.size(1) + 1):
+            start = {"word": end - 1, "last": max(0, end - 5)}.get(self.fault, 0)
+            read = source[:, :end] if self.fault == "source" else source
+            found.append(self.writer(read, target[:, start:end])[:, -1])
+        return torch.stack(found, dim=1)
 
 
-def _contradiction(number: int, claimed: tuple[str, ...], true: Mutant) -> str:
+FUTURE = """\
+    for position in range(1, target.size(1)):
+        other = target.clone()
+        other[:, position:] = 4 + (other[:, position:] - 3) % 46
+        if far(logits(source, other)[:, :position], whole[:, :position]):
+            return "future"
+"""
+STEPPED = """\
+    if far(steps(source, target), whole):
+        return "steps"
+"""
+SOURCE = """\
+    if not far(logits(4 + (source - 3) % 46, target), whole):
+        return "source"
+"""
+CAUSE_MISTAKES = {
+    "a model that sees the future also computes something else step by step: ask about "
+    "the future, and first": [{FUTURE: STEPPED, STEPPED: FUTURE}, {FUTURE: ""}],
+    "only the first step is compared: a cache may go wrong later": {
+        "far(steps(source, target), whole)": "far(steps(source, target)[:, :1], "
+        "whole[:, :1])"
+    },
+    "only the last step is compared: compare all": {
+        "far(steps(source, target), whole)": "far(steps(source, target)[:, -1], "
+        "whole[:, -1])"
+    },
+    "the other source is padding: a model may count it and read no word; take other "
+    "words": {"4 + (source - 3) % 46": "source * 0"},
+    "“sound” is never said: what is left over need not be the third hypothesis": {
+        'return "sound"': 'return "steps"'
+    },
+    "rounding counts as a difference: allow 1e-4": {"> 1e-4": "> 0"},
+    "a faint difference counts as rounding: allow 1e-4, no more": {"> 1e-4": "> 0.1"},
+    "only the likeliest words are compared: a faint leak moves no maximum": {
+        "(a - b).abs().max() > 1e-4": "bool((a.argmax(-1) != b.argmax(-1)).any())"
+    },
+    "only the last word of the target is changed: try every position": {
+        "range(1, target.size(1))": "[target.size(1) - 1]"
+    },
+    "the position of the new word is compared, too: it may change": {
+        "(source, other)[:, :position], whole[:, :position]": "(source, other)"
+        "[:, : position + 1], whole[:, : position + 1]"
+    },
+    "whether the source is read is never asked": {SOURCE: ""},
+    "the steps are never compared": {STEPPED: ""},
+}
+CAUSES = "future", "source", "steps", "sound"
+
+
+def _cause_inputs(seed: int) -> tuple[list, ...]:
+    """Models with one cause each, or none, with their steps and sentences."""
+    length = 9 + seed % 3
+    near = 1 + seed % 2
+    faint = _hole(length, near, near + 2, 0.003)
+    wide = 0.3 * torch.ones(length - 1).diag(1)[None].expand(ROWS, -1, -1)
+    cases = [
+        ("sound", "", "it is sound", None, {}),
+        ("sound", "", "it is sound, and rounds", None, {"grain": 1e-6}),
+        ("future", "", "its mask is one place too wide", wide, {}),
+        ("future", "", "a position sees a little of a later word", faint, {"loud": 20}),
+        ("source", "", "it reads no source", None, {"reads": "nothing"}),
+        ("source", "", "it only counts the source's words", None, {"reads": "number"}),
+        ("steps", "word", "every step is told that it is the first", None, {}),
+        ("steps", "last", "its cache keeps five words", None, {}),
+        (
+            "steps",
+            "source",
+            "a step sees as many source words as are written",
+            None,
+            {},
+        ),
+    ]
+    found = []
+    for i, (due, fault, about, leak, options) in enumerate(cases):
+        writer = Writer(about, seed + i, leak, due=due, **options).eval()
+        sentences = _sentences(seed + i, length)
+        found.append((writer, Steps(writer, fault).eval(), *sentences))
+    return _shuffled(found, seed)
+
+
+find_cause = Exercise(
+    f"""\
+def find_cause(logits, steps, source, target):
+    def far(a, b):
+        return (a - b).abs().max() > 1e-4
+
+    whole = logits(source, target)
+{FUTURE}{SOURCE}{STEPPED}\
+    return "sound"
+""",
+    Part(
+        "find_cause",
+        CAUSE_MISTAKES,
+        lambda seed: [_cause_inputs(seed), _cause_inputs(seed + 1)],
+        ["two sound models are told to be sound"],
+        others="your experiment tells all three causes apart",
+        doubt="",
+        gradients=False,
+        at_once=1,
+        use=_of_each,
+        measure=lambda output, *inputs: tuple(map(_cause, output)),
+        describe=lambda value, due: "not every cause is found",
+        aside=lambda value, answers, models, *rest: _misjudged(value, models),
+    ),
+)
+
+
+def _cause(output: Any) -> str:
+    """The answer as one of CAUSES; Stop if it is none."""
+    said = output.strip().casefold() if isinstance(output, str) else output
+    if not isinstance(said, str) or said not in CAUSES:
+        listed = ", ".join(f"“{cause}”" for cause in CAUSES)
+        raise Stop(wrong(f"return one of {listed}, not {output!r:.40}"))
+    return said
+
+
+# ------------------------------------------------------------- 15.3 three sealed models
+
+ANSWER = """\
+first = "weights applied to the keys"
+second = "no causal mask"
+third = "no scale"
+"""
+CHOICES = (
+    "heads split by view alone",
+    "masks repeated in another order than heads",
+    "norm over length and features",
+    "result of masked_fill thrown away",
+    "no causal mask",
+    "causal mask one place too wide",
+    "weights applied to the keys",
+    "the residual taken and never added",
+    "softmax before the cross-entropy",
+    "the positional table is no buffer",
+    "hidden scores filled with -1e9",
+    "hidden scores filled with -inf",
+    "no scale",
+    "scale from d_head // heads",
+    "norm by the unbiased standard deviation",
+)
+SAME_CHECKS = (
+    "it fails the same checks, in another way: read which places or names their lines "
+    "give, and draw what changes"
+)
+NO_CHECK = (
+    "no check sees either of them: give a sound model the same weights, find the first "
+    "module that differs, and measure by how much"
+)
+
+
+def _against(true: Mutant, claimed: str) -> str:
     """What speaks against a diagnosis, without giving the right one away."""
-    found = true.caught_by
-    if surplus := [name for name in claimed if name not in found]:
-        return f"then “{surplus[0]}” would fail, and it holds: look again at examine"
-    if missing := [name for name in found if name not in claimed]:
+    due, found = KEPT[claimed].caught_by, true.caught_by
+    if surplus := [name for name in due if name not in found]:
+        return f"then “{surplus[0]}” would fail, and it holds: look at the report again"
+    if missing := [name for name in found if name not in due]:
         return f"“{missing[0]}” fails, which this fault leaves alone"
-    if found:
-        return (
-            "it fails the same checks, in another way: read which places or names "
-            "their lines give, and draw what changes"
-        )
-    return (
-        "no check sees either of them; give a sound model the same weights and compare "
-        f"module by module: the first that differs is {_first_difference(number)}"
-    )
+    return SAME_CHECKS if found else NO_CHECK
 
 
-def _first_difference(number: int) -> str:
-    """Where a sealed model leaves a sound one of the same weights."""
-    model, reference = sealed(number), small_model(number)
-    reference.load_state_dict(model.state_dict())
-    return first_difference(model, reference, *of_course(reference).sentences())
-
-
-def all_faults() -> list[str]:
-    """The names that a diagnosis may have, in alphabetical order."""
-    return sorted(KEPT)
+PLACES = {"first": 1, "second": 2, "third": 3}
+diagnosis = Values(
+    ANSWER,
+    {
+        name: {
+            claimed: _against(secret(number), claimed)
+            for claimed in CHOICES
+            if claimed != secret(number).fault
+        }
+        for name, number in PLACES.items()
+    },
+    {"": "this is none of the faults"},
+    kinds={"": "the name of a fault is due, as text"},
+    choices=CHOICES,
+)

@@ -1,0 +1,123 @@
+"""Answers to lesson 15's exercises that no table holds: right ones, and wrong ones."""
+
+import torch
+
+# ------------------------------------------------------------------- 15.1 is it causal?
+
+
+@torch.no_grad()
+def causal_by_prefixes(model, source, target):
+    model.eval()
+    whole = model(source, target)
+    return all(
+        torch.allclose(model(source, target[:, :end]), whole[:, :end], atol=1e-4)
+        for end in range(1, target.shape[1])
+    )
+
+
+def causal_in_one_batch(model, source, target):
+    rows, length = target.shape
+    later = torch.arange(length) >= torch.arange(1, length)[:, None]
+    changed = torch.where(later[:, None], 49 - (target - 4), target[None])
+    same = 49 - (target - 4) == target
+    changed = torch.where(same[None] & later[:, None], 4, changed)
+    moved = [(model(source, x) - model(source, target)).abs().amax(-1) for x in changed]
+    return torch.stack(moved)[~later[:, None].expand(-1, rows, -1)].max() < 1e-4
+
+
+def causal_in_place(model, source, target):
+    before = model(source, target)
+    for position in range(1, target.size(1)):
+        target[:, position] = 4 + (target[:, position] - 3) % 46
+        if not torch.allclose(
+            model(source, target)[:, :position], before[:, :position], atol=1e-4
+        ):
+            return False
+    return True
+
+
+def causal_by_the_loss(model, source, target):
+    logits = model(source, target)[:, :-1]
+    loss = torch.nn.functional.cross_entropy(logits.mT, target[:, 1:])
+    return bool(loss > 3)
+
+
+def causal_with_numpy(model, source, target):
+    first = model(source, target).numpy()
+    worst = 0.0
+    for i in range(target.size(1) - 1):
+        new = target.clone()
+        new[:, i + 1 :] = torch.roll(new[:, i + 1 :], 1, 0) % 45 + 5
+        worst = max(worst, abs(model(source, new).numpy() - first)[:, : i + 1].max())
+    return worst < 5e-4
+
+
+# --------------------------------------------------------------- 15.2 which hypothesis?
+
+
+def cause_by_prefixes(logits, steps, source, target):
+    whole = logits(source, target)
+
+    def agree(a, b):
+        return torch.allclose(a, b, atol=1e-4)
+
+    prefixes = [
+        agree(logits(source, target[:, :n]), whole[:, :n])
+        for n in range(1, target.size(1))
+    ]
+    if not all(prefixes):
+        return "future"
+    if agree(logits(source.roll(1, 0), target), whole):
+        return "SOURCE"
+    return "sound" if agree(steps(source, target), whole) else "steps"
+
+
+def cause_from_a_table(logits, steps, source, target):
+    whole, later = logits(source, target), target.clone()
+    moved = []
+    for end in range(target.size(1) - 1, 0, -1):
+        later[:, end] = (target[:, end] + 7) % 45 + 5
+        moved.append(logits(source, later)[:, :end] - whole[:, :end])
+    symptoms = {
+        "future": max(float(x.abs().max()) for x in moved) > 2e-4,
+        "source": float((logits(source.flip(1), target) - whole).norm()) < 1e-5,
+        "steps": float((steps(source, target) - whole).abs().max()) > 2e-4,
+    }
+    return next((cause for cause, found in symptoms.items() if found), "sound")
+
+
+RIGHT = {
+    "is_causal": [causal_by_prefixes, causal_in_one_batch, causal_with_numpy],
+    "find_cause": [cause_by_prefixes, cause_from_a_table],
+    "diagnosis": [{"third": "  No Scale "}],
+}
+WRONG = {
+    "is_causal": [
+        (lambda model, source, target: True, "says True of a model"),
+        (causal_in_place, "in place"),
+        (causal_by_the_loss, "of a model"),
+        (lambda model, source, target: "yes", "return True or False"),
+        (lambda model, source, target: 1, "return True or False"),
+        (
+            lambda model, source, target: (
+                model(source, target).triu(1).abs().max().item() < 1
+            ),
+            "says False of a model: it is sound",
+        ),
+    ],
+    "find_cause": [
+        (lambda logits, steps, source, target: "steps", "says steps of a model"),
+        (lambda logits, steps, source, target: 2, "return one of"),
+        (
+            lambda logits, steps, source, target: (
+                "sound"
+                if torch.allclose(
+                    steps(source, target), logits(source, target), atol=1e-4
+                )
+                else "future"
+            ),
+            "says future of a model",
+        ),
+    ],
+    "diagnosis": [({"first": "no masks"}, "is none of")],
+}
