@@ -179,8 +179,11 @@ def copy_convolutions(
 
 @torch.no_grad()
 def copy_embedding(theirs: nn.Embedding, ours: nn.Embedding) -> None:
-    """A vector a token; both sides scale by √d_model afterwards."""
-    ours.weight.copy_(theirs.weight)
+    """A vector a token; both sides scale by √d_model afterwards.
+
+    Reading D has a row more than there are tokens, at the end.
+    """
+    ours.weight.copy_(theirs.weight[: len(ours.weight)])
 
 
 # The course's model with the weights of a model that build_reading made.
