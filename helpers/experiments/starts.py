@@ -19,7 +19,7 @@ from helpers.decoding import translate_ids
 from helpers.evaluation import exact_match
 from helpers.experiments.small_translator import toy_sentences
 from helpers.interop import mapping
-from helpers.readings import annotated, build_reading, d2l_blocks, pure_attention
+from helpers.readings import annotated, build_reading, d2l_blocks
 from helpers.training import Trainer, TrainingConfig
 from helpers.transformer import Transformer, TransformerConfig
 
@@ -36,19 +36,16 @@ def toy_config(**changes: bool) -> TransformerConfig:
 
 
 def reading(key: str) -> nn.Module:
-    """A reading as `build_reading` starts it; E's attention stacked."""
+    """A reading, "A" to "D", as `build_reading` starts it."""
     config = toy_config()
-    if key == "E":
-        return pure_attention.AttentionOnlyTranslator(config)
     return build_reading(key, config.source_vocab, config.target_vocab, **SIZES)
 
 
-def printed_embeddings(scale_of_positions: float = 1.0) -> nn.Module:
+def printed_embeddings() -> nn.Module:
     """A, its embeddings drawn N(0, 1) as its text has them."""
     model = reading("A")
     for embedding, _ in (model.model.src_embed, model.model.tgt_embed):
         nn.init.normal_(embedding.lut.weight)
-    model.model.src_embed[1].table.mul_(scale_of_positions)  # the target's, too
     return model
 
 
@@ -105,9 +102,7 @@ RUNS: dict[str, Callable[[], nn.Module]] = {
     "B, the d2l reading": lambda: reading("B"),
     "C, the frame": lambda: reading("C"),
     "D, the tutorial": lambda: reading("D"),
-    "E, attention alone": lambda: reading("E"),
     "A, embeddings N(0, 1)": printed_embeddings,
-    "A, N(0, 1), positions × 8": lambda: printed_embeddings(8.0),
     "B, norm over both axes": tied_norm,
     "C, clones left equal": lambda: annotated.frame_model(
         toy_config(), drawn_anew=False
