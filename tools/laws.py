@@ -39,6 +39,7 @@ SECOND_EDITION = (
     "10",
     "11",
     "12",
+    "16",
 )
 OPENING = ("**What you'll do.**", "**What you'll learn.**", "**What you'll need.**")
 CLOSING = ("What you learned", "From here on", "On your own", "Further reading")

@@ -113,6 +113,15 @@ RUNS: dict[str, Callable[[], nn.Module]] = {
 }
 
 
+PRINTED = "A, embeddings N(0, 1)", "B, norm over both axes", "C, clones left equal"
+COURSE = "course, norm first", "course, norm last", "… from D's weights"
+KINDS = (
+    dict.fromkeys(RUNS, "a reading as built here")
+    | dict.fromkeys(PRINTED, "begun as its text has it")
+    | dict.fromkeys((*COURSE, "… matrices × 0.58"), "the course's model")
+)
+
+
 @cache
 def new_sentences() -> list[IdPair]:
     """The first 500 test sentences as ids."""
