@@ -175,7 +175,7 @@ NAMES = (
         "C",
         "EncoderDecoder",
         "annotated.EncoderDecoder",
-        "“self.decode(self.encode(src, src_mask), src_mask,”; a comment calls the "
+        "“self.decode( self.encode(src, src_mask), src_mask,”; a comment calls the "
         "encoder auto-regressive",
         "the comment: only the decoder is",
     ),
@@ -183,7 +183,7 @@ NAMES = (
         "C",
         "Generator",
         "annotated.Generator",
-        "“F.log_softmax(self.proj(x), dim=-1)”",
+        "“F.log_softmax( self.proj(x), dim=-1)”",
     ),
     Named(
         "C",
@@ -291,7 +291,7 @@ NAMES = (
         "MultiHeadAttention",
         "lengths.MultiHeadSublayer",
         "“key.view(batch_size * num_heads, -1, dim_per_head)”; "
-        "“(key.size(-1) // num_heads) ** -0.5”; “attn_mask.repeat(num_heads, 1, 1)”",
+        "“(key.size(-1) // num_heads) ** -0.5”; “attn_mask.repeat( num_heads, 1, 1)”",
         "a transposition first; dim_per_head ** -0.5; repeat_interleave",
         "a ValueError if the heads do not fit",
     ),

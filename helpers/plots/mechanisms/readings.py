@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import matplotlib.pyplot as plt
-import torch
 from matplotlib.axes import Axes
 from matplotlib.patches import FancyBboxPatch, Rectangle
 from torch import Tensor
@@ -219,8 +218,9 @@ def draw_masks(
             middle = (columns - 1) / 2, (rows - 1) / 2
             above.text(*middle, str(mask), fontsize=28, ha="center", va="center")
         else:
-            above.imshow(mask.float(), cmap="gray", vmin=-0.3, vmax=1, aspect="auto")
-            for row, column in torch.as_tensor(mask).nonzero().tolist():
+            shades = mask.float().numpy()
+            above.imshow(shades, cmap="gray", vmin=-0.3, vmax=1, aspect="auto")
+            for row, column in mask.nonzero().tolist():
                 above.text(column, row, "1", ha="center", va="center", fontsize=8)
         above.set(xlim=(-0.5, columns - 0.5), ylim=(rows - 0.5, -0.5))
         options = {"title": "so it attends", "colour_bar": False, "rotation": 90}
