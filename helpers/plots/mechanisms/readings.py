@@ -206,7 +206,7 @@ def draw_masks(
     """What each attention was given to hide padding, above what it attended to.
 
     given {name: mask (rows, key_length), or a number}, maps of shape (query_length,
-    key_length).
+    key_length), grey where a weight is exactly 0.
     """
     figure, axes = plt.subplots(2, len(given), figsize=(9, 5))
     for (name, mask), weights, (above, below) in zip(
@@ -224,7 +224,7 @@ def draw_masks(
                 above.text(column, row, "1", ha="center", va="center", fontsize=8)
         above.set(xlim=(-0.5, columns - 0.5), ylim=(rows - 0.5, -0.5))
         options = {"title": "so it attends", "colour_bar": False, "rotation": 90}
-        heatmap(weights, queries, keys, ax=below, **options)
+        heatmap(weights, queries, keys, mask=weights > 0, ax=below, **options)
         below.set(xlabel="English words (keys)", ylabel="")
     axes[1, 0].set_ylabel("French words (queries)")
     figure.suptitle("Four ways to say the same mask, one result", x=0.01, ha="left")
