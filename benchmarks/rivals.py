@@ -71,9 +71,9 @@ def d2l_model(model: Transformer, *, dropout: float) -> nn.Module:
     )
     decoder = TransformerDecoder(
         c.target_vocab,
-        c.d_model,
+        *(c.d_model, c.d_model, c.d_model, c.d_model),
         [c.d_model],
-        *(c.d_ff, c.n_heads, c.n_layers, dropout),
+        *(c.d_model, c.d_ff, c.n_heads, c.n_layers, dropout),
         use_bias=True,
     )
     decoder.dense = nn.Linear(c.d_model, c.target_vocab, bias=False)

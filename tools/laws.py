@@ -41,6 +41,7 @@ SECOND_EDITION = (
     "12",
     "14",
     "15",
+    "16",
 )
 OPENING = ("**What you'll do.**", "**What you'll learn.**", "**What you'll need.**")
 CLOSING = ("What you learned", "From here on", "On your own", "Further reading")

@@ -17,11 +17,14 @@ from helpers.transformer import Transformer
 
 @torch.no_grad()
 def copy_linear(theirs: nn.Module, ours: nn.Linear) -> None:
-    """A linear layer, or a convolution of width 1, whose weight has one axis more."""
+    """A linear layer, or a convolution of width 1, whose weight has one axis more.
+
+    A bias that only one of them has is zero, or left out.
+    """
     ours.weight.copy_(theirs.weight.view_as(ours.weight))
-    if theirs.bias is None:
+    if ours.bias is not None and theirs.bias is None:
         ours.bias.zero_()
-    else:
+    elif ours.bias is not None:
         ours.bias.copy_(theirs.bias)
 
 
@@ -179,8 +182,11 @@ def copy_convolutions(
 
 @torch.no_grad()
 def copy_embedding(theirs: nn.Embedding, ours: nn.Embedding) -> None:
-    """A vector a token; both sides scale by √d_model afterwards."""
-    ours.weight.copy_(theirs.weight)
+    """A vector a token; both sides scale by √d_model afterwards.
+
+    Reading D has a row more than there are tokens, at the end.
+    """
+    ours.weight.copy_(theirs.weight[: len(ours.weight)])
 
 
 # The course's model with the weights of a model that build_reading made.

@@ -6,7 +6,7 @@ is filled in. `build_reading` gives A to D the interface of `helpers.transformer
 that the course's training and decoding run on them; `helpers.interop.mapping` copies
 their weights into the course's own model. A part whose name the course has taken is
 called something else here (EncoderLayer is NormFirstEncoderLayer in reading C), so that
-the two can stand side by side.
+the two can stand side by side; `helpers.readings.names` lists all names.
 """
 
 from dataclasses import dataclass
@@ -19,46 +19,42 @@ from helpers.transformer import TransformerConfig
 
 @dataclass(frozen=True)
 class Reading:
-    """What a reading is: its title, its choices, and the function that builds it."""
+    """What a reading is called, what its text is, and the function that builds it."""
 
-    title: str
-    choices: str
+    name: str
+    text: str
     module: str
     builder: str
 
 
 READINGS = {
     "A": Reading(
-        "Notes on the Annotated Transformer's parts",
-        "Norm first and none at the end; the norm divides by std + eps; dropout on the "
-        "attention weights; four cloned linears; mask 0 = hidden.",
+        "A, the notes",
+        "notes on the Annotated Transformer's parts",
         "annotated",
         "parts_model",
     ),
     "B": Reading(
-        "A notebook in d2l's blocks",
-        "Norm last; valid lengths instead of masks; attention without biases; a state "
-        "that serves training and prediction; attention weights kept.",
+        "B, the d2l reading",
+        "a notebook in the blocks of d2l, which breaks off in the decoder",
         "d2l_blocks",
         "blocks_model",
     ),
     "C": Reading(
-        "The Annotated Transformer, annotated again",
-        "Norm first and once more on top of each stack; layers cloned from one; a "
-        "generator of log-probabilities; mask 0 = hidden.",
+        "C, the frame",
+        "the Annotated Transformer, annotated line by line",
         "annotated",
         "frame_model",
     ),
     "D": Reading(
-        "The long tutorial",
-        "Norm last, inside the sublayers; lengths as inputs; key, value, query; mask "
-        "True = hidden; no position for padding; convolutions; all attentions given.",
+        "D, the tutorial",
+        "a long tutorial, from attention to the whole model",
         "lengths",
         "lengths_model",
     ),
     "E": Reading(
-        "A short notebook of pure attention",
-        "Attention only, norm last; d_k and d_v apart; no biases; mask 0 = hidden.",
+        "E, attention alone",
+        "a short notebook: positions and attention, no blocks",
         "pure_attention",
         "attention_block",
     ),

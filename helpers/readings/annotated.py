@@ -20,18 +20,19 @@ from helpers.transformer import TransformerConfig
 # -- A: the parts ----------------------------------------------------------------------
 
 
-def clones(module: nn.Module, n: int) -> nn.ModuleList:
-    """n copies of a module, with parameters of their own that start out equal.
+def clones(module: nn.Module, N: int) -> nn.ModuleList:
+    """N copies of a module, with parameters of their own that start out equal.
 
-    A new initialisation tells them apart before the first step: until then cloned query
-    and key projections give symmetric scores, and all layers are one function.
+    So cloned query and key projections give symmetric scores at first, and all layers
+    start as one function. Reading A, "Embeddings"; reading C, before "Encoder".
     """
-    return nn.ModuleList(copy.deepcopy(module) for _ in range(n))
+    return nn.ModuleList(copy.deepcopy(module) for _ in range(N))
 
 
 class Embeddings(nn.Module):
     """ids (batch, length) -> (batch, length, d_model), times √d_model.
 
+    PyTorch draws its vectors with a standard deviation of 1. Reading A, "Embeddings";
     Vaswani et al. 2017, section 3.4.
     """
 
@@ -57,7 +58,7 @@ def attention_with_dropout(
     the module's docstring, broadcast over (…, query_length, key_length). With dropout
     the weights, then no longer of sum 1, are those that were left: the readings' choice
     (the paper drops sublayer outputs only, section 5.4). A query whose keys are all
-    hidden attends to all of them alike.
+    hidden attends to all of them alike. Readings A and C, "Attention".
     """
     scores = query @ key.transpose(-2, -1) / math.sqrt(query.size(-1))
     if mask is not None:
@@ -75,7 +76,8 @@ class MultiHeadedAttention(nn.Module):
 
     query (batch, query_length, d_model), key and value (batch, key_length, d_model)
     -> (batch, query_length, d_model). `attn` keeps the last weights, (batch, h,
-    query_length, key_length). ValueError if h does not divide d_model.
+    query_length, key_length). Readings A and C, "Attention".
+    ValueError if h does not divide d_model.
     """
 
     def __init__(self, h: int, d_model: int, dropout: float = 0.1):
@@ -108,8 +110,8 @@ class StdLayerNorm(nn.Module):
     std is the unbiased standard deviation s. Before gain and bias the result is that of
     the course's norm, with its biased variance v and its own eps e, times the factor
     √(v + e) / (s + eps). Where both eps are small beside v, the factor is the constant
-    √((features - 1) / features), which the gain can make up for.
-    Both readings have it, and D, where eps is called epsilon.
+    √((features - 1) / features), which the gain can make up for. Readings A and C,
+    where it is called LayerNorm.
     """
 
     def __init__(self, features: int, eps: float = 1e-6):
@@ -124,7 +126,10 @@ class StdLayerNorm(nn.Module):
 
 
 class SublayerConnection(nn.Module):
-    """x + Dropout(sublayer(norm(x))); the paper has the norm last, section 3.1."""
+    """x + Dropout(sublayer(norm(x))); the paper has the norm last, section 3.1.
+
+    x (batch, length, size) -> the same shape. Readings A and C, after LayerNorm.
+    """
 
     def __init__(self, size: int, dropout: float):
         super().__init__()
@@ -138,7 +143,8 @@ class SublayerConnection(nn.Module):
 class PositionwiseFeedForward(nn.Module):
     """(batch, length, d_model) to d_ff and back, with dropout between the two.
 
-    Vaswani et al. 2017, section 3.3; the dropout is the readings' choice.
+    Readings A and C, at the end. Vaswani et al. 2017, section 3.3; the dropout between
+    is the readings' choice.
     """
 
     def __init__(self, d_model: int, d_ff: int, dropout: float = 0.1):
@@ -155,14 +161,18 @@ class PositionwiseFeedForward(nn.Module):
 
 
 def subsequent_mask(size: int) -> Tensor:
-    """(1, size, size), True on and below the diagonal: no position sees a later one."""
+    """(1, size, size), True on and below the diagonal: no position sees a later one.
+
+    Reading C, "decoder".
+    """
     return torch.ones(1, size, size, dtype=torch.bool).triu(1) == 0
 
 
 class NormFirstEncoderLayer(nn.Module):
     """Self-attention and feed-forward, both given, each in a SublayerConnection.
 
-    x (batch, length, size), mask (batch, 1, length) -> (batch, length, size).
+    x (batch, length, size), mask (batch, 1, length) -> (batch, length, size). Reading
+    C, "Encoder", where it is called EncoderLayer.
     """
 
     def __init__(
@@ -179,11 +189,14 @@ class NormFirstEncoderLayer(nn.Module):
 
 
 class NormFirstEncoder(nn.Module):
-    """n clones of a layer and one last norm; shapes as the layer's."""
+    """N clones of a layer and one last norm; shapes as the layer's.
 
-    def __init__(self, layer: NormFirstEncoderLayer, n: int):
+    Reading C, "Encoder", where it is called Encoder.
+    """
+
+    def __init__(self, layer: NormFirstEncoderLayer, N: int):
         super().__init__()
-        self.layers = clones(layer, n)
+        self.layers = clones(layer, N)
         self.norm = StdLayerNorm(layer.size)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
@@ -197,7 +210,8 @@ class NormFirstDecoderLayer(nn.Module):
 
     x (batch, target_length, size), memory (batch, source_length, size), src_mask
     (batch, 1, source_length), tgt_mask (batch, target_length, target_length)
-    -> (batch, target_length, size).
+    -> (batch, target_length, size). Reading C, "decoder", where it is called
+    DecoderLayer.
     """
 
     def __init__(
@@ -223,11 +237,14 @@ class NormFirstDecoderLayer(nn.Module):
 
 
 class NormFirstDecoder(nn.Module):
-    """n clones of a layer and one last norm; shapes as the layer's."""
+    """N clones of a layer and one last norm; shapes as the layer's.
 
-    def __init__(self, layer: NormFirstDecoderLayer, n: int):
+    Reading C, "decoder", where it is called Decoder.
+    """
+
+    def __init__(self, layer: NormFirstDecoderLayer, N: int):
         super().__init__()
-        self.layers = clones(layer, n)
+        self.layers = clones(layer, N)
         self.norm = StdLayerNorm(layer.size)
 
     def forward(
@@ -242,7 +259,7 @@ class Generator(nn.Module):
     """States (…, d_model) -> log-probabilities (…, vocab).
 
     A cross-entropy may take them for logits: log-softmax of log-probabilities changes
-    nothing, because they already have a log-sum-exp of 0.
+    nothing, because they already have a log-sum-exp of 0. Reading C, at the beginning.
     """
 
     def __init__(self, d_model: int, vocab: int):
@@ -258,7 +275,7 @@ class EncoderDecoder(nn.Module):
 
     src (batch, source_length), tgt (batch, target_length), masks as the decoder
     layer's. forward gives states (batch, target_length, d_model): `generator` is held
-    here but applied outside.
+    here but applied outside. Reading C, at the beginning.
     """
 
     def __init__(
@@ -330,8 +347,10 @@ class AnnotatedTranslator(Translator):
         }
 
 
-def frame_model(config: TransformerConfig) -> AnnotatedTranslator:
-    """Reading C as a whole."""
+def frame_model(
+    config: TransformerConfig, *, drawn_anew: bool = True
+) -> AnnotatedTranslator:
+    """Reading C as a whole; its clones start equal unless they are drawn anew."""
     d_model, dropout = config.d_model, config.dropout
     attn = MultiHeadedAttention(config.n_heads, d_model, dropout)
     feed_forward = PositionwiseFeedForward(d_model, config.d_ff, dropout)
@@ -350,24 +369,21 @@ def frame_model(config: TransformerConfig) -> AnnotatedTranslator:
         nn.Sequential(Embeddings(d_model, config.target_vocab), positions),
         Generator(d_model, config.target_vocab),
     )
-    initialise_clones(model)
+    for name, parameter in model.named_parameters():
+        # Embeddings, too: with the deviation 1 that PyTorch gives them A learns slowly.
+        if parameter.dim() > 1 and (drawn_anew or "embed" in name):
+            nn.init.xavier_uniform_(parameter)
     return AnnotatedTranslator(model, config)
 
 
 def parts_model(config: TransformerConfig) -> AnnotatedTranslator:
     """Reading A as a whole: its parts in C's frame, without what only C adds.
 
-    A's text ends before the stacks: no norm closes them, and plain logits come out.
+    A's text has no stack: that no norm closes it, and that plain logits come out, is
+    our choice.
     """
     translator = frame_model(config)
     model = translator.model
     model.encoder.norm, model.decoder.norm = nn.Identity(), nn.Identity()
     model.generator = model.generator.proj
     return translator
-
-
-def initialise_clones(model: nn.Module) -> None:
-    """Draw every matrix anew by Xavier's rule: as clones they would all be equal."""
-    for parameter in model.parameters():
-        if parameter.dim() > 1:
-            nn.init.xavier_uniform_(parameter)

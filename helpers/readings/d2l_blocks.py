@@ -1,10 +1,15 @@
 """Reading B: blocks on top of d2l's, completed by a decoder (lesson 16).
 
-d2l gives the base classes, the attention and the sinusoids. Shapes are
-(batch, length, num_hiddens); instead of a mask there are valid_lens, the number of keys
-that may be attended to, from the left: (batch,) for every query of a sentence alike, or
-(batch, query_length). d2l fills hidden scores with -1e6, so a query without any valid
-key attends to all alike; in float16 -1e6 is -inf, and such a query gives NaN.
+d2l gives the base classes, the attention and the sinusoids. The arguments of the
+constructors are the text's, in its order; its `**kwargs` are left out, as nn.Module
+takes none. key_size, query_size and value_size are the widths of what the attention
+reads, and the residual connections demand that all are num_hiddens.
+
+Shapes are (batch, length, num_hiddens); instead of a mask there are valid_lens, the
+number of keys that may be attended to, from the left: (batch,) for every query of a
+sentence alike, or (batch, query_length). d2l fills hidden scores with -1e6, so a query
+without any valid key attends to all alike; in float16 -1e6 is -inf, and such a query
+gives NaN.
 
 Importing this module imports d2l, which takes seconds.
 """
@@ -26,6 +31,7 @@ d2l = import_d2l()
 class PositionWiseFFN(nn.Module):
     """(batch, length, ffn_num_input) -> (batch, length, ffn_num_outputs).
 
+    Reading B, section 2, where it is called PositionWiseFNN.
     Vaswani et al. 2017, section 3.3.
     """
 
@@ -42,15 +48,16 @@ class PositionWiseFFN(nn.Module):
 class AddNorm(nn.Module):
     """LayerNorm(X + Dropout(Y)): norm last, as in the paper's section 3.1.
 
-    norm_shape is what nn.LayerNorm normalises over. The features alone are right; the
-    reading's [length, num_hiddens] ties the module to one length, and lets a position
-    change the others, later ones and padding among them.
+    X and Y (batch, length, features) -> the same shape. normalized_shape is what
+    nn.LayerNorm normalises over. The features alone are right; the reading's
+    [length, num_hiddens] ties the module to one length, and lets a position change the
+    others, later ones and padding among them. Reading B, section 3.
     """
 
-    def __init__(self, norm_shape: int | Sequence[int], dropout: float):
+    def __init__(self, normalized_shape: int | Sequence[int], dropout: float):
         super().__init__()
         self.dropout = nn.Dropout(dropout)
-        self.ln = nn.LayerNorm(norm_shape)
+        self.ln = nn.LayerNorm(normalized_shape)
 
     def forward(self, X: Tensor, Y: Tensor) -> Tensor:
         return self.ln(X + self.dropout(Y))
@@ -58,6 +65,8 @@ class AddNorm(nn.Module):
 
 class SteppedPositions(d2l.PositionalEncoding):
     """d2l's sinusoids, from position `start` on: a prediction is fed token by token.
+
+    X (batch, length, num_hiddens) -> the same shape. Reading B, section 4.
 
     d2l keeps its table P as a plain attribute; as a buffer it follows the module to
     another dtype and into its state dict. ValueError past max_len.
@@ -81,23 +90,28 @@ class SteppedPositions(d2l.PositionalEncoding):
 class EncoderBlock(nn.Module):
     """Self-attention and PositionWiseFFN, each followed by AddNorm.
 
-    X (batch, length, num_hiddens), valid_lens (batch,) -> the shape of X. The residual
-    connections demand that keys, queries and values are all num_hiddens wide.
+    X (batch, length, num_hiddens), valid_lens (batch,) -> the shape of X.
+    Reading B, section 4.
     """
 
     def __init__(
         self,
+        key_size: int,
+        query_size: int,
+        value_size: int,
         num_hiddens: int,
         norm_shape: int | Sequence[int],
+        ffn_num_input: int,
         ffn_num_hiddens: int,
         num_heads: int,
         dropout: float,
         use_bias: bool = False,
     ):
         super().__init__()
-        self.attention = multi_head_attention(num_hiddens, num_heads, dropout, use_bias)
+        sizes = key_size, query_size, value_size, num_hiddens, num_heads
+        self.attention = multi_head_attention(*sizes, dropout, use_bias)
         self.addnorm1 = AddNorm(norm_shape, dropout)
-        self.ffn = PositionWiseFFN(num_hiddens, ffn_num_hiddens, num_hiddens)
+        self.ffn = PositionWiseFFN(ffn_num_input, ffn_num_hiddens, num_hiddens)
         self.addnorm2 = AddNorm(norm_shape, dropout)
 
     def forward(self, X: Tensor, valid_lens: Tensor | None) -> Tensor:
@@ -109,27 +123,35 @@ class TransformerEncoder(d2l.Encoder):
     """ids X (batch, length), valid_lens (batch,) -> (batch, length, num_hiddens).
 
     `attention_weights` keeps what each block attended to in the last call, a list of
-    (batch × num_heads, length, length).
+    (batch × num_heads, length, length). Reading B, section 4.
     """
 
     def __init__(
         self,
         vocab_size: int,
+        key_size: int,
+        query_size: int,
+        value_size: int,
         num_hiddens: int,
         norm_shape: int | Sequence[int],
+        ffn_num_input: int,
         ffn_num_hiddens: int,
         num_heads: int,
         num_layers: int,
         dropout: float,
         use_bias: bool = False,
+        *,
         max_len: int = 1000,
     ):
         super().__init__()
         self.num_hiddens = num_hiddens
         self.embedding = nn.Embedding(vocab_size, num_hiddens)
         self.pos_encoding = SteppedPositions(num_hiddens, dropout, max_len)
-        sizes = (num_hiddens, norm_shape, ffn_num_hiddens, num_heads, dropout, use_bias)
-        self.blks = nn.ModuleList(EncoderBlock(*sizes) for _ in range(num_layers))
+        widths = key_size, query_size, value_size, num_hiddens
+        sizes = norm_shape, ffn_num_input, ffn_num_hiddens, num_heads, dropout
+        self.blks = nn.ModuleList(
+            EncoderBlock(*widths, *sizes, use_bias) for _ in range(num_layers)
+        )
 
     def forward(self, X: Tensor, valid_lens: Tensor | None, *args) -> Tensor:
         X = self.pos_encoding(self.embedding(X) * math.sqrt(self.num_hiddens))
@@ -145,30 +167,36 @@ class TransformerEncoder(d2l.Encoder):
 class DecoderBlock(nn.Module):
     """Block number i: attention to the past, to the source, PositionWiseFFN.
 
-    X (batch, new_length, num_hiddens) -> the same shape, and the state, whose
-    inputs[i] has grown by X. The text breaks off before this; what it announces is that
-    one code serves training, where X is the whole target, and prediction, where X is
-    the newest token and the state holds what came before.
+    X (batch, new_length, num_hiddens) and state [enc_outputs (batch, source_length,
+    num_hiddens), enc_valid_lens (batch,), inputs] -> the shape of X, and the state,
+    whose inputs[i] has grown by X. Reading B, section 5, breaks off after the line with
+    `key_values = X`; it announces one code for training, where X is the whole target,
+    and prediction, where X is the newest token. The rest is ours.
     """
 
     def __init__(
         self,
-        i: int,
+        key_size: int,
+        query_size: int,
+        value_size: int,
         num_hiddens: int,
         norm_shape: int | Sequence[int],
+        ffn_num_input: int,
         ffn_num_hiddens: int,
         num_heads: int,
         dropout: float,
+        i: int,
+        *,
         use_bias: bool = False,
     ):
         super().__init__()
         self.i = i
-        attention = (num_hiddens, num_heads, dropout, use_bias)
-        self.attention1 = multi_head_attention(*attention)
+        sizes = key_size, query_size, value_size, num_hiddens, num_heads
+        self.attention1 = multi_head_attention(*sizes, dropout, use_bias)
         self.addnorm1 = AddNorm(norm_shape, dropout)
-        self.attention2 = multi_head_attention(*attention)
+        self.attention2 = multi_head_attention(*sizes, dropout, use_bias)
         self.addnorm2 = AddNorm(norm_shape, dropout)
-        self.ffn = PositionWiseFFN(num_hiddens, ffn_num_hiddens, num_hiddens)
+        self.ffn = PositionWiseFFN(ffn_num_input, ffn_num_hiddens, num_hiddens)
         self.addnorm3 = AddNorm(norm_shape, dropout)
 
     def forward(self, X: Tensor, state: list) -> tuple[Tensor, list]:
@@ -190,7 +218,8 @@ class DecoderBlock(nn.Module):
 class TransformerDecoder(d2l.AttentionDecoder):
     """ids X (batch, new_length) and a state -> logits (batch, new_length, vocab_size).
 
-    A state is [enc_outputs, enc_valid_lens, inputs], where inputs[i] is what block i
+    Not in the text; its arguments are those of reading B's TransformerEncoder. A state
+    is [enc_outputs, enc_valid_lens, inputs], where inputs[i] is what block i
     has been given so far, (batch, length, num_hiddens), or None at the start.
     Padding is not hidden from the decoder's own attention: it stands on the right,
     where only padding can look at it.
@@ -199,21 +228,30 @@ class TransformerDecoder(d2l.AttentionDecoder):
     def __init__(
         self,
         vocab_size: int,
+        key_size: int,
+        query_size: int,
+        value_size: int,
         num_hiddens: int,
         norm_shape: int | Sequence[int],
+        ffn_num_input: int,
         ffn_num_hiddens: int,
         num_heads: int,
         num_layers: int,
         dropout: float,
         use_bias: bool = False,
+        *,
         max_len: int = 1000,
     ):
         super().__init__()
         self.num_hiddens = num_hiddens
         self.embedding = nn.Embedding(vocab_size, num_hiddens)
         self.pos_encoding = SteppedPositions(num_hiddens, dropout, max_len)
-        sizes = (num_hiddens, norm_shape, ffn_num_hiddens, num_heads, dropout, use_bias)
-        self.blks = nn.ModuleList(DecoderBlock(i, *sizes) for i in range(num_layers))
+        widths = key_size, query_size, value_size, num_hiddens
+        sizes = norm_shape, ffn_num_input, ffn_num_hiddens, num_heads, dropout
+        self.blks = nn.ModuleList(
+            DecoderBlock(*widths, *sizes, i, use_bias=use_bias)
+            for i in range(num_layers)
+        )
         self.dense = nn.Linear(num_hiddens, vocab_size)
 
     def init_state(self, enc_outputs: Tensor, enc_valid_lens: Tensor | None) -> list:
@@ -246,10 +284,19 @@ class TransformerDecoder(d2l.AttentionDecoder):
 
 
 def multi_head_attention(
-    num_hiddens: int, num_heads: int, dropout: float, use_bias: bool
+    key_size: int,
+    query_size: int,
+    value_size: int,
+    num_hiddens: int,
+    num_heads: int,
+    dropout: float,
+    use_bias: bool = False,
 ) -> nn.Module:
-    """d2l's, by name: after three sizes, heads and dropout, a bias is easy to misplace.
+    """d2l's MultiHeadAttention, its arguments handed over by name.
 
+    queries (batch, query_length, query_size), keys and values (batch, key_length,
+    key_size or value_size), valid_lens -> (batch, query_length, num_hiddens). Reading
+    B, sections 4 and 5.
     ValueError if num_heads does not divide num_hiddens, which d2l does not look at.
     """
     if num_hiddens % num_heads:
@@ -257,9 +304,9 @@ def multi_head_attention(
             f"num_hiddens={num_hiddens} is not divisible by num_heads={num_heads}"
         )
     return d2l.MultiHeadAttention(
-        key_size=num_hiddens,
-        query_size=num_hiddens,
-        value_size=num_hiddens,
+        key_size=key_size,
+        query_size=query_size,
+        value_size=value_size,
         num_hiddens=num_hiddens,
         num_heads=num_heads,
         dropout=dropout,
@@ -343,8 +390,8 @@ def valid_lengths(tokens: Tensor) -> Tensor:
 def initialise(module: nn.Module) -> None:
     """Xavier's rule for linear layers, as d2l trains; smaller embeddings.
 
-    PyTorch draws embeddings with a standard deviation of 1, which the text leaves so.
-    Times √num_hiddens they would drown the sinusoids, whose size is 0.71.
+    PyTorch draws embeddings with a standard deviation of 1; times √num_hiddens they
+    would be far larger than the sinusoids, whose size is 0.71. The text says nothing.
     """
     if isinstance(module, nn.Linear):
         nn.init.xavier_uniform_(module.weight)
@@ -363,10 +410,15 @@ def blocks_model(
     norm_shape = [config.d_model]
     if norm_length is not None:
         norm_shape = [norm_length, config.d_model]
-    sizes = (config.d_model, norm_shape, config.d_ff, config.n_heads, config.n_layers)
-    options = {"dropout": config.dropout, "max_len": config.max_length}
+    d_model, max_len = config.d_model, config.max_length
+    widths = [d_model] * 4  # of keys, queries, values, and what is hidden
+    sizes = *widths, norm_shape, d_model, config.d_ff, config.n_heads, config.n_layers
     return BlocksTranslator(
-        TransformerEncoder(config.source_vocab, *sizes, **options),
-        TransformerDecoder(config.target_vocab, *sizes, **options),
+        TransformerEncoder(
+            config.source_vocab, *sizes, config.dropout, max_len=max_len
+        ),
+        TransformerDecoder(
+            config.target_vocab, *sizes, config.dropout, max_len=max_len
+        ),
         config,
     )

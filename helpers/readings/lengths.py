@@ -2,9 +2,10 @@
 
 Its conventions: arguments in the order key, value, query; a mask is
 (batch, query_length, key_length), True = hidden; residual connection and norm are
-inside the sublayers, norm last; every module returns what it attended to. Lengths are
-(batch,), padding stands on the right. Here attention is called self-attention or
-context attention, the latter from the decoder to the encoder.
+inside the sublayers, norm last; every module returns what it attended to, with the
+heads folded into the batch: (batch × heads, query_length, key_length). Lengths are
+(batch, 1), padding stands on the right. Here attention is called self-attention or
+context attention, the latter from the decoder to the encoder. Defaults are the text's.
 """
 
 import math
@@ -24,7 +25,7 @@ def hidden_padding_mask(seq_k: Tensor, seq_q: Tensor) -> Tensor:
     """True where a key is PAD, for every query.
 
     seq_k (batch, key_length), seq_q (batch, query_length)
-    -> (batch, query_length, key_length).
+    -> (batch, query_length, key_length). Reading D, "Padding mask".
     """
     return (seq_k == PAD).unsqueeze(1).expand(-1, seq_q.size(1), -1)
 
@@ -32,7 +33,7 @@ def hidden_padding_mask(seq_k: Tensor, seq_q: Tensor) -> Tensor:
 def hidden_sequence_mask(seq: Tensor) -> Tensor:
     """True where a key is later than the query.
 
-    seq (batch, length) -> (batch, length, length).
+    seq (batch, length) -> (batch, length, length). Reading D, "Sequence mask".
     """
     batch, length = seq.shape
     ones = torch.ones(length, length, dtype=torch.bool, device=seq.device)
@@ -40,8 +41,27 @@ def hidden_sequence_mask(seq: Tensor) -> Tensor:
 
 
 def residual(sublayer_fn: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    """sublayer_fn(x) + x."""
+    """sublayer_fn(x) + x, of any shape. Reading D, "Residual connection"."""
     return sublayer_fn(x) + x
+
+
+class EpsilonLayerNorm(nn.Module):
+    """gamma (x - mean) / (std + epsilon) + beta over the last axis, (…, features).
+
+    std is the unbiased standard deviation, as in readings A and C. Reading D, "Layer
+    normalization": its formula there divides by the root of the biased variance plus
+    epsilon, as nn.LayerNorm does, and it is nn.LayerNorm that its model uses.
+    """
+
+    def __init__(self, features: int, epsilon: float = 1e-6):
+        super().__init__()
+        self.gamma = nn.Parameter(torch.ones(features))
+        self.beta = nn.Parameter(torch.zeros(features))
+        self.epsilon = epsilon
+
+    def forward(self, x: Tensor) -> Tensor:
+        mean, std = x.mean(-1, keepdim=True), x.std(-1, keepdim=True)
+        return self.gamma * (x - mean) / (std + self.epsilon) + self.beta
 
 
 class BatchedDotProductAttention(nn.Module):
@@ -49,8 +69,9 @@ class BatchedDotProductAttention(nn.Module):
 
     q (batch, query_length, d), k (batch, key_length, d), v (batch, key_length, d_v),
     attn_mask True = hidden -> context (batch, query_length, d_v) and weights
-    (batch, query_length, key_length). A query whose keys are all hidden attends to all
-    of them alike.
+    (batch, query_length, key_length). Without a scale the scores stay as they are. A
+    query whose keys are all hidden attends to all of them alike. Reading D, "Scaled
+    dot-product attention".
     """
 
     def __init__(self, attention_dropout: float = 0.0):
@@ -62,10 +83,12 @@ class BatchedDotProductAttention(nn.Module):
         q: Tensor,
         k: Tensor,
         v: Tensor,
-        scale: float = 1.0,
+        scale: float | None = None,
         attn_mask: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        scores = torch.bmm(q, k.transpose(1, 2)) * scale
+        scores = torch.bmm(q, k.transpose(1, 2))
+        if scale is not None:
+            scores = scores * scale
         if attn_mask is not None:
             # With -inf a row that is hidden as a whole becomes NaN.
             scores = scores.masked_fill(attn_mask, torch.finfo(scores.dtype).min)
@@ -78,9 +101,9 @@ class MultiHeadSublayer(nn.Module):
 
     key and value (batch, key_length, model_dim), query (batch, query_length,
     model_dim), attn_mask (batch, query_length, key_length), True = hidden -> output
-    (batch, query_length, model_dim) and attention (batch, heads, query_length,
-    key_length). Vaswani et al. 2017, sections 3.1 and 3.2.2. ValueError if num_heads
-    does not divide model_dim.
+    (batch, query_length, model_dim) and attention (batch × heads, query_length,
+    key_length). Reading D, "Multi-head attention"; Vaswani et al. 2017, sections 3.1
+    and 3.2.2. ValueError if num_heads does not divide model_dim.
     """
 
     def __init__(self, model_dim: int = 512, num_heads: int = 8, dropout: float = 0.0):
@@ -111,9 +134,7 @@ class MultiHeadSublayer(nn.Module):
             self.dim_per_head**-0.5,
             attn_mask,
         )
-        context, attention = (
-            x.unflatten(0, (-1, self.num_heads)) for x in (context, attention)
-        )
+        context = context.unflatten(0, (-1, self.num_heads))
         output = self.linear_final(context.transpose(1, 2).flatten(2))
         return self.layer_norm(query + self.dropout(output)), attention
 
@@ -130,8 +151,8 @@ class PositionalWiseFeedForward(nn.Module):
     """LayerNorm(x + Dropout(two convolutions of width 1)): the whole sublayer.
 
     Input and output: (batch, length, model_dim). A convolution of width 1 is a linear
-    layer at every position; its channels stand before the length.
-    Vaswani et al. 2017, section 3.3.
+    layer at every position; its channels stand before the length. Reading D,
+    "Position-wise feed-forward network"; Vaswani et al. 2017, section 3.3.
     """
 
     def __init__(self, model_dim: int = 512, ffn_dim: int = 2048, dropout: float = 0.0):
@@ -152,9 +173,10 @@ class PositionalWiseFeedForward(nn.Module):
 class LengthPositions(nn.Module):
     """Sinusoids for the positions of a sequence, and zeros for its padding.
 
-    input_len (batch,) -> (batch, padded_len, d_model). Row 0 of the table is the
-    padding's, row p + 1 that of position p. The course gives padding its position;
-    nobody looks at it in either. ValueError for a padded_len beyond max_seq_len.
+    input_len (batch, 1) -> (batch, padded_len, d_model); without a padded_len, as in
+    the text, it is the largest of the lengths. Row 0 of the table is the padding's, row
+    p + 1 that of position p. Reading D, "Positional encoding".
+    ValueError for a padded_len beyond max_seq_len.
     """
 
     def __init__(self, d_model: int, max_seq_len: int):
@@ -162,7 +184,9 @@ class LengthPositions(nn.Module):
         table = F.pad(positional_encoding(max_seq_len, d_model), (0, 0, 1, 0))
         self.register_buffer("position_encoding", table)
 
-    def forward(self, input_len: Tensor, padded_len: int) -> Tensor:
+    def forward(self, input_len: Tensor, padded_len: int | None = None) -> Tensor:
+        if padded_len is None:
+            padded_len = int(input_len.max())
         longest = self.position_encoding.size(0) - 1
         if padded_len > longest:
             raise ValueError(
@@ -170,22 +194,23 @@ class LengthPositions(nn.Module):
                 f"{longest}"
             )
         row = torch.arange(1, padded_len + 1, device=input_len.device)
-        row = torch.where(row <= input_len[:, None], row, 0)
+        row = torch.where(row <= input_len.view(-1, 1), row, 0)
         return self.position_encoding[row]
 
 
 class SequenceEmbedding(nn.Module):
     """Word embeddings times √model_dim plus positions; a vector of zeros for padding.
 
-    inputs (batch, length), inputs_len (batch,) -> (batch, length, model_dim).
-    The text scales where it explains embeddings and forgets it in the model; the paper
-    does, section 3.4, and so does this.
+    inputs (batch, length), inputs_len (batch, 1) -> (batch, length, model_dim). Reading
+    D, "Word embedding", scales, and its model forgets it; the paper does, section 3.4,
+    and so does this. There are vocab_size + 1 rows, as in the text's model: if
+    vocab_size counts PAD, as it does in the course, the last one is never read.
     """
 
     def __init__(self, vocab_size: int, max_seq_len: int, model_dim: int):
         super().__init__()
-        # PyTorch draws with deviation 1: times √model_dim that drowns the sinusoids.
-        weight = torch.randn(vocab_size, model_dim) * model_dim**-0.5
+        # PyTorch's deviation of 1, times √model_dim, is far above the sinusoids.
+        weight = torch.randn(vocab_size + 1, model_dim) * model_dim**-0.5
         weight[PAD] = 0.0
         self.seq_embedding = nn.Embedding.from_pretrained(
             weight, freeze=False, padding_idx=PAD
@@ -200,10 +225,17 @@ class SequenceEmbedding(nn.Module):
 class SelfAttentionLayer(nn.Module):
     """An encoder layer: self-attention, then feed-forward.
 
-    inputs (batch, length, model_dim) -> output of that shape, and attention.
+    inputs (batch, length, model_dim) -> output of that shape, and attention. Reading D,
+    "Transformer", where it is called EncoderLayer; its ffn_dim=2018 is 2048 here.
     """
 
-    def __init__(self, model_dim: int, num_heads: int, ffn_dim: int, dropout: float):
+    def __init__(
+        self,
+        model_dim: int = 512,
+        num_heads: int = 8,
+        ffn_dim: int = 2048,
+        dropout: float = 0.0,
+    ):
         super().__init__()
         self.attention = MultiHeadSublayer(model_dim, num_heads, dropout)
         self.feed_forward = PositionalWiseFeedForward(model_dim, ffn_dim, dropout)
@@ -220,10 +252,17 @@ class ContextAttentionLayer(nn.Module):
 
     dec_inputs (batch, target_length, model_dim), enc_outputs (batch, source_length,
     model_dim) -> output like dec_inputs, and both attentions. The two attentions have
-    weights of their own; the text calls one module twice.
+    weights of their own; the text calls one module twice. Reading D, "Transformer",
+    where it is called DecoderLayer.
     """
 
-    def __init__(self, model_dim: int, num_heads: int, ffn_dim: int, dropout: float):
+    def __init__(
+        self,
+        model_dim: int,
+        num_heads: int = 8,
+        ffn_dim: int = 2048,
+        dropout: float = 0.0,
+    ):
         super().__init__()
         self.self_attention = MultiHeadSublayer(model_dim, num_heads, dropout)
         self.context_attention = MultiHeadSublayer(model_dim, num_heads, dropout)
@@ -246,9 +285,10 @@ class ContextAttentionLayer(nn.Module):
 
 
 class LengthEncoder(nn.Module):
-    """inputs (batch, length), inputs_len (batch,) -> output and all attentions.
+    """inputs (batch, length), inputs_len (batch, 1) -> output and all attentions.
 
     Output is (batch, length, model_dim), the attentions a list with one a layer.
+    Reading D, "Transformer", where it is called Encoder.
     """
 
     def __init__(
@@ -281,11 +321,12 @@ class LengthEncoder(nn.Module):
 
 
 class LengthDecoder(nn.Module):
-    """inputs (batch, length), inputs_len (batch,) -> output and all attentions.
+    """inputs (batch, length), inputs_len (batch, 1) -> output and all attentions.
 
     enc_output (batch, source_length, model_dim), context_attn_mask (batch, length,
     source_length). Output is (batch, length, model_dim); then the self-attentions and
-    the context attentions, each a list with one a layer.
+    the context attentions, each a list with one a layer. Reading D, "Transformer",
+    where it is called Decoder.
     """
 
     def __init__(
@@ -325,16 +366,16 @@ class LengthDecoder(nn.Module):
 
 
 class LengthTransformer(nn.Module):
-    """Sequences and their lengths in; scores and every attention out.
+    """Sequences and their lengths in; probabilities and every attention out.
 
-    src_seq (batch, source_length), src_len (batch,), tgt_seq (batch, target_length),
-    tgt_len (batch,) -> logits (batch, target_length, tgt_vocab_size), then three lists:
-    the encoder's, the decoder's self- and the decoder's context attentions.
+    src_seq (batch, source_length), src_len (batch, 1), tgt_seq (batch, target_length),
+    tgt_len (batch, 1) -> (batch, target_length, tgt_vocab_size), then three lists: the
+    encoder's, the decoder's self- and the decoder's context attentions. Reading D,
+    "Transformer".
 
-    With softmax=True probabilities come out, as in the text. They are for looking at: a
-    cross-entropy that takes them for logits cannot fall below
-    ln(e + tgt_vocab_size - 1) - 1, and where all logits are equal its gradient is
-    tgt_vocab_size times too small.
+    With softmax=False logits come out, which a cross-entropy needs: taking
+    probabilities for logits it cannot fall below ln(e + tgt_vocab_size - 1) - 1, and
+    where all logits are equal its gradient is tgt_vocab_size times too small.
     """
 
     def __init__(
@@ -348,7 +389,8 @@ class LengthTransformer(nn.Module):
         num_heads: int = 8,
         ffn_dim: int = 2048,
         dropout: float = 0.2,
-        softmax: bool = False,
+        *,
+        softmax: bool = True,
     ):
         super().__init__()
         sizes = (num_layers, model_dim, num_heads, ffn_dim, dropout)
@@ -390,21 +432,25 @@ class LengthsTranslator(Translator):
         return self.model.softmax(self.model.linear(states))
 
     def attention_maps(self, source: Tensor, target: Tensor) -> dict[str, list[Tensor]]:
-        """What the model returns beside its output."""
+        """What the model returns beside its output, its heads unfolded."""
         lengths = sequence_lengths(source), sequence_lengths(target)
-        _, *maps = self.model(source, lengths[0], target, lengths[1])
-        return dict(zip(("encoder", "decoder", "cross"), maps, strict=True))
+        _, *kinds = self.model(source, lengths[0], target, lengths[1])
+        heads = self.config.n_heads
+        return {
+            kind: [weights.unflatten(0, (-1, heads)) for weights in maps]
+            for kind, maps in zip(("encoder", "decoder", "cross"), kinds, strict=True)
+        }
 
 
 def sequence_lengths(seq: Tensor) -> Tensor:
-    """(batch, length) -> (batch,): how many tokens are not PAD."""
-    return (seq != PAD).sum(dim=1)
+    """(batch, length) -> (batch, 1): how many tokens are not PAD."""
+    return (seq != PAD).sum(dim=1, keepdim=True)
 
 
 def lengths_model(
     config: TransformerConfig, *, softmax: bool = False
 ) -> LengthsTranslator:
-    """Reading D as a whole."""
+    """Reading D as a whole; without the text's softmax, so that it can be trained."""
     model = LengthTransformer(
         config.source_vocab,
         config.max_length,

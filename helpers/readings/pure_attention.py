@@ -19,8 +19,9 @@ from helpers.transformer import TransformerConfig
 class SinusoidTable(nn.Module):
     """Add sinusoids to x (batch, seq_len, d_model), then apply dropout.
 
-    The table is a buffer, which follows the module and its state dict.
-    Vaswani et al. 2017, section 3.5. ValueError past max_len.
+    The table is a buffer, which follows the module and its state dict. Reading E,
+    section 2.1, where it is called PositionalEncoding; Vaswani et al. 2017, section
+    3.5. ValueError past max_len.
     """
 
     def __init__(self, d_model: int, dropout: float = 0.1, max_len: int = 5000):
@@ -43,7 +44,7 @@ class ScaledDotProductAttention(nn.Module):
     q (batch, n_heads, len_q, d_k), k (batch, n_heads, len_k, d_k), v (batch, n_heads,
     len_k, d_v), attn_mask broadcasts to (batch, n_heads, len_q, len_k) -> context
     (batch, n_heads, len_q, d_v), attn (batch, n_heads, len_q, len_k). A query whose
-    keys are all hidden attends to all of them alike.
+    keys are all hidden attends to all of them alike. Reading E, the first section 2.2.
     """
 
     def __init__(self, d_k: int, dropout: float = 0.1):
@@ -68,7 +69,8 @@ class AttentionWithNorm(nn.Module):
 
     q (batch, len_q, d_model), k and v (batch, len_k, d_model), attn_mask
     (batch, len_q, len_k) -> output (batch, len_q, d_model) and attn
-    (batch, n_heads, len_q, len_k). Vaswani et al. 2017, section 3.2.2.
+    (batch, n_heads, len_q, len_k). Reading E, the second section 2.2, where it is
+    called MultiHeadAttention; Vaswani et al. 2017, section 3.2.2.
     """
 
     def __init__(
@@ -125,7 +127,7 @@ class AttentionOnlyTranslator(Translator):
             for _ in range(3)
         )
         self.projection = nn.Linear(d_model, config.target_vocab, bias=False)
-        # PyTorch draws with deviation 1: times √d_model that drowns the sinusoids.
+        # PyTorch's deviation of 1, times √d_model, is far above the sinusoids.
         for embedding in (self.source_embedding, self.target_embedding):
             nn.init.normal_(embedding.weight, std=d_model**-0.5)
 

@@ -1,8 +1,8 @@
 """Reading D's table of attentions: five ways to score a key for a query (lesson 16).
 
 All map a query state (batch, query_length, d) and keys (batch, key_length, d) to
-scores (batch, query_length, key_length), before the softmax. The tutorial lists them
-and goes on with the last.
+scores (batch, query_length, key_length), before the softmax. Reading D, "Attention",
+lists them by name and goes on with the last; the code is ours.
 """
 
 import math
