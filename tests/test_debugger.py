@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from helpers import PAD
 from helpers.debugger import __main__ as shell
-from helpers.debugger import properties
+from helpers.debugger import moves, properties
 from helpers.debugger.adapters import of_annotated, of_d2l, of_hugging_face, of_torch
 from helpers.debugger.breaking import MUTANTS, small_model
 from helpers.debugger.evidence import examined, names_it, subject_of
@@ -149,6 +149,18 @@ def test_16_bits_are_saved_and_loaded_into_another_build(dtype):
         return small_gpt(lambda model: model.to(dtype), rebuild=build)
 
     assert properties.state_is_saved(build()).holds
+
+
+def test_a_dtype_that_kills_the_process_is_left_out(monkeypatch, tmp_path):
+    machine = tmp_path / "cpuinfo"
+    machine.write_text("flags : amx_bf16")
+    monkeypatch.setattr(moves, "Path", lambda _: machine)
+    monkeypatch.setattr(moves.sys, "executable", "false")
+    survives = moves._survives.__wrapped__  # without its cache
+    monkeypatch.setattr(moves, "_survives", survives)
+    assert properties.dtype_moves(small_gpt()).sentence == "it runs in float64, float16"
+    machine.write_text("flags : sse")
+    assert survives(torch.bfloat16)
 
 
 def test_a_model_that_is_frozen_is_told_to_be():
