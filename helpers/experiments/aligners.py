@@ -1,31 +1,12 @@
-"""Ways to align the words of two sentences without a model (lesson 12)."""
+"""A way to align the words of two sentences without a model (lesson 12)."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
 
 from helpers.corpus import SentencePair
 from helpers.text import split_words
 
 Links = list[list[tuple[int, int]]]
-
-
-def by_place(train: Sequence[SentencePair], pairs: Sequence[SentencePair]) -> Links:
-    """The best rule about places: a French place's most frequent English place.
-
-    Counted in the true alignments of the training pairs of the same two lengths, or of
-    any lengths where there is none.
-    """
-    counts = defaultdict(Counter)
-    for pair in train:
-        for i, j in pair.alignment:
-            counts[j, *lengths(pair)][i] += 1
-            counts[j][i] += 1
-    found = []
-    for pair in pairs:
-        english, french = lengths(pair)
-        rows = [counts.get((j, english, french), counts[j]) for j in range(french)]
-        found.append([(row.most_common(1)[0][0], j) for j, row in enumerate(rows)])
-    return found
 
 
 def by_counting(train: Sequence[SentencePair], pairs: Sequence[SentencePair]) -> Links:
@@ -53,8 +34,3 @@ def by_counting(train: Sequence[SentencePair], pairs: Sequence[SentencePair]) ->
         ]
         found.append([(i, j) for j, i in enumerate(best)])
     return found
-
-
-def lengths(pair: SentencePair) -> tuple[int, int]:
-    """How many words the two sentences have."""
-    return len(split_words(pair.source)), len(split_words(pair.target))

@@ -1,6 +1,7 @@
 """What the heads of a translator do, and where its encoder keeps a fact (lesson 12)."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 
 import torch
 from torch import Tensor, nn
@@ -165,6 +166,52 @@ def write(
 
 
 @torch.no_grad()
+def say_article(
+    model: Transformer,
+    source: Tensor,
+    start: Tensor,
+    heads: Mapping[str, int | list[int]] | None = None,
+    by: Mapping[str, Tensor] | float = 0.0,
+    hidden: Sequence[int] = (),
+) -> Tensor:
+    """The next word after `start`, (batch,): the article of the pairs of sentences.
+
+    These `heads` of some attentions hand on `by` (a number, or contexts for each name)
+    at the article's place: of the English article in the encoder, of the French one in
+    the decoder. The decoder sees nothing of the `hidden` places of the memory.
+    """
+    article, seen = start.size(1) - 1, source.clone()
+    seen[:, list(hidden)] = PAD
+    with ExitStack() as stack:
+        for name, numbers in (heads or {}).items():
+            states = source if name.startswith("encoder") else start
+            where = torch.arange(states.size(1)) == article
+            put_in = by[name] if isinstance(by, Mapping) else by
+            attention = model.get_submodule(name)
+            replaced = replace_contexts(attention, numbers, put_in, where[None])
+            stack.enter_context(replaced)
+        states = model.decode(start, model.encode(source), seen)
+    return model.project(states)[:, -1].argmax(dim=-1)
+
+
+def readable(vectors: Tensor, labels: Tensor, groups: Tensor, folds: int = 4) -> float:
+    """The share of labels that a linear probe reads off vectors (batch, d_model).
+
+    It is fitted by least squares with a small penalty, and tested on groups that it has
+    not seen; labels are True or False.
+    """
+    x = torch.cat([vectors, torch.ones(len(vectors), 1)], dim=1).double()
+    signs, right = labels.double() * 2 - 1, []
+    for fold in range(folds):
+        tested = groups % folds == fold
+        fitted, due = x[~tested], signs[~tested]
+        penalty = torch.eye(x.size(1), dtype=x.dtype)
+        probe = torch.linalg.solve(fitted.T @ fitted + penalty, fitted.T @ due)
+        right.append((x[tested] @ probe > 0) == labels[tested])
+    return torch.cat(right).float().mean().item()
+
+
+@torch.no_grad()
 def first_look(model: Transformer, source: Tensor) -> Tensor:
     """The first word's weights on the mark before <eos>, (sentences, heads of both)."""
     with record_attention(model) as maps:
@@ -175,6 +222,12 @@ def first_look(model: Transformer, source: Tensor) -> Tensor:
 def heads_of(maps: Mapping[str, Tensor], kind: str = "cross_attention") -> Tensor:
     """The maps of all layers of a kind, one head after the other, as one tensor."""
     return torch.cat([w for name, w in maps.items() if kind in name], dim=1)
+
+
+def equal_weights(source: Tensor) -> Tensor:
+    """The map of an encoder's head with equal weights, (batch, 1, length, length)."""
+    real = padding_mask(source).float()
+    return (real / real.sum(dim=-1, keepdim=True)).expand(-1, -1, source.size(1), -1)
 
 
 def mean_on(weights: Tensor, chosen: Tensor) -> Tensor:

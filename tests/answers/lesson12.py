@@ -1,7 +1,9 @@
 """Answers to lesson 12's exercises that no table holds: right ones, and wrong ones."""
 
+from fractions import Fraction
 from itertools import combinations
 
+import numpy as np
 import torch
 
 from helpers.evaluation import alignment_error_rate
@@ -27,6 +29,37 @@ def rate_in_loops(found, truth):
                 hits += link in truth[i]
         size += len(seen) + len(dict.fromkeys(truth[i]))
     return (size - 2 * hits) / size
+
+
+def rate_as_a_fraction(found, truth):
+    shared = sum(len({*f} & {*t}) for f, t in zip(found, truth, strict=True))
+    return 1 - Fraction(2 * shared, sum(len({*x}) for x in (*found, *truth)))
+
+
+def rate_by_english_word(found, truth):
+    links = sum(len(set(f)) + len(set(t)) for f, t in zip(found, truth, strict=True))
+    shared = 0
+    for f, t in zip(found, truth, strict=True):
+        kept = dict(f)
+        shared += sum(kept.get(i) == j for i, j in set(t))
+    return 1 - 2 * shared / links
+
+
+def rate_by_french_word(found, truth):
+    turned = [[[(j, i) for i, j in links] for links in side] for side in (found, truth)]
+    return rate_by_english_word(*turned)
+
+
+def rate_turned_round(found, truth):
+    return rate_in_loops([[(j, i) for i, j in links] for links in found], truth)
+
+
+def rate_in_order(found, truth):
+    shared = sum(
+        sum(a == b for a, b in zip(f, t, strict=False))
+        for f, t in zip(found, truth, strict=True)
+    )
+    return 1 - 2 * shared / sum(len({*x}) for x in (*found, *truth))
 
 
 # ------------------------------------------------------------------- 12.2 the patch
@@ -67,6 +100,35 @@ def patch_in_place(layers, x, donor, level, place):
     return x
 
 
+def patch_from_the_top(layers, x, donor, level, place):
+    for layer in layers:
+        donor = layer(donor)
+    for number in range(len(layers) + 1):
+        if number == level:
+            x = torch.cat([x[:, :place], donor[:, [place]], x[:, place + 1 :]], dim=1)
+        x = layers[number](x) if number < len(layers) else x
+    return x
+
+
+def patch_from_the_place_on(layers, x, donor, level, place):
+    for number in range(len(layers) + 1):
+        if number == level:
+            x = torch.cat([x[:, :place], donor[:, place:]], dim=1)
+        if number < len(layers):
+            x, donor = layers[number](x), layers[number](donor)
+    return x
+
+
+def patch_at_the_top(layers, x, donor, level, place):
+    return patch_in_two_halves(layers, x, donor, len(layers), place)
+
+
+def patch_all(layers, x, donor, level, place):
+    for layer in layers:
+        donor = layer(donor)
+    return donor
+
+
 # -------------------------------------------------------------- 12.3 find the places
 
 
@@ -96,8 +158,75 @@ def find_as_a_tuple(run, memory, donor, word):
     for size in places:
         some = sorted(combinations(places, size + 1), key=share)
         if share(some[-1]) >= 0.9:
-            return some[-1][::-1]
+            return some[-1]
     return tuple(places)
+
+
+def places_that_reach(least, most, run, memory, donor, word):
+    """The places, if `least` of the rows suffices and sets have at most `most`."""
+    wanted = run(donor)[:, word]
+    for size in range(1, most + 1):
+        shares = {}
+        for places in combinations(range(memory.size(1)), size):
+            patched = memory.clone()
+            patched[:, places] = donor[:, places]
+            shares[places] = (run(patched)[:, word] == wanted).double().mean()
+        best = max(shares, key=shares.get)
+        if shares[best] >= least:
+            return list(best)
+    return list(range(memory.size(1)))
+
+
+def find_as_a_set(run, memory, donor, word):
+    return {*places_that_reach(0.9, 9, run, memory, donor, word)}
+
+
+def find_as_an_array(run, memory, donor, word):
+    return np.array(places_that_reach(0.9, 9, run, memory, donor, word))
+
+
+def find_turned(run, memory, donor, word):
+    return places_that_reach(0.9, 9, run, memory, donor, word)[::-1]
+
+
+def find_twice(run, memory, donor, word):
+    return sorted(2 * places_that_reach(0.9, 9, run, memory, donor, word))
+
+
+def find_a_number(run, memory, donor, word):
+    found = places_that_reach(0.9, 9, run, memory, donor, word)
+    return found[0] if len(found) == 1 else found
+
+
+def find_nested(run, memory, donor, word):
+    return [places_that_reach(0.9, 9, run, memory, donor, word)]
+
+
+def find_by_the_first_row(run, memory, donor, word):
+    for size in range(1, memory.size(1) + 1):
+        for places in combinations(range(memory.size(1)), size):
+            patched = memory.clone()
+            patched[:, places] = donor[:, places]
+            words = run(patched)[:, word]
+            if (words == run(donor)[0, word]).float().mean() >= 0.9:
+                return list(places)
+
+
+def find_three_at_most(run, memory, donor, word):
+    return places_that_reach(0.9, 3, run, memory, donor, word)
+
+
+def find_three_or_the_first(run, memory, donor, word):
+    found = places_that_reach(0.9, 3, run, memory, donor, word)
+    return found if len(found) < 4 else [0]
+
+
+def find_with_more_rows(run, memory, donor, word):
+    return places_that_reach(0.92, memory.size(1), run, memory, donor, word)
+
+
+def find_with_fewer_rows(run, memory, donor, word):
+    return places_that_reach(0.71, memory.size(1), run, memory, donor, word)
 
 
 def find_greedily(run, memory, donor, word):
@@ -114,26 +243,47 @@ def find_greedily(run, memory, donor, word):
 
 
 RIGHT = {
-    "error_rate": [rate_of_numbered_links, rate_in_loops],
+    "error_rate": [rate_of_numbered_links, rate_in_loops, rate_as_a_fraction],
     "put_in": [patch_in_two_halves, patch_with_where],
-    "find_places": [find_with_masks, find_as_a_tuple],
+    "find_places": [find_with_masks, find_as_a_tuple, find_as_a_set, find_as_an_array],
 }
 WRONG = {
     "error_rate": [
         (alignment_error_rate, "the course's own"),
         (lambda found, truth: 0.123, "the result"),
+        (lambda found, truth: 0.5, "the result"),
         (lambda found, truth: [1, 2], "return one number"),
+        (lambda found, truth: str(rate_in_loops(found, truth)), "not a str"),
+        (rate_by_english_word, "each English word"),
+        (rate_by_french_word, "each French word"),
+        (rate_turned_round, "turned round"),
+        (rate_in_order, "one after the other"),
     ],
     "put_in": [
-        (patch_nothing, "the result differs"),
+        (patch_nothing, "nothing is put in"),
         (patch_in_place, "in place"),
+        (patch_from_the_top, "vector from the top"),
+        (patch_from_the_place_on, "the places after"),
+        (patch_at_the_top, "always comes at the top"),
+        (patch_all, "the donor's run"),
         (lambda layers, x, donor, level, place: x, "the result differs"),
         (lambda layers, x, donor, level, place: x[0], "the shape is"),
     ],
     "find_places": [
         (find_greedily, "yours are the places"),
+        (find_turned, "in rising order"),
+        (find_twice, "each place once"),
+        (find_a_number, "return a list of places"),
+        (find_nested, "return a list of places"),
+        (find_by_the_first_row, "only the first row"),
+        (find_three_or_the_first, "yours are the places"),
+        (find_three_at_most, "yours are the places"),
+        (find_with_more_rows, "too many rows"),
+        (find_with_fewer_rows, "too few rows"),
         (lambda run, memory, donor, word: [7], "count from 0"),
+        (lambda run, memory, donor, word: [0.0], "whole numbers"),
         (lambda run, memory, donor, word: "the", "return a list of places"),
-        (lambda run, memory, donor, word: [], "yours are the places"),
+        (lambda run, memory, donor, word: [], "your set is empty"),
+        (lambda run, memory, donor, word: [0], "yours are the places [0]"),
     ],
 }

@@ -23,16 +23,14 @@ def draw_routes(english: Sequence[str], french: Sequence[str], at: int) -> None:
     said = drawing.tokens(ax, french[: at + 1], (left, 3.0), role="query")
     for one, other in zip(words, memory, strict=True):
         drawing.arrow(ax, one.top, other.bottom, colour=drawing.HIDDEN, width=0.8)
-    first, second = ROLES["attention"], ROLES["mask"]
+    first, second = ROLES["attention"], ROLES["query"]
     style = {"width": 2.2}
     drawing.arrow(ax, words[at + 1].top, memory[at].bottom, colour=first, **style)
     drawing.arrow(ax, memory[at].top, said[at].bottom, colour=first, **style)
     drawing.arrow(ax, memory[at + 1].top, said[at].bottom, colour=second, **style)
-    text = "A: the\nencoder\nbrings it"
-    drawing.write(ax, (left + (at - 0.5) * gap, 0.98), text, size=8.5)
-    text = "B: cross-attention fetches\nit from the noun"
-    place = left + (at + 1.55) * gap, 2.35
-    drawing.write(ax, place, text, size=8.5)
+    middle = (left + (at - 0.5) * gap, 0.98), (left + (at + 1.75) * gap, 2.35)
+    drawing.write(ax, middle[0], "A: a head\nbrings it\nto “the”", size=8.5)
+    drawing.write(ax, middle[1], "B: cross-attention\nreads it at the noun", size=8.5)
 
 
 def draw_patch(
@@ -40,7 +38,7 @@ def draw_patch(
 ) -> None:
     """The two runs of the encoder, and the one vector that is put in."""
     title = "A patch: one vector of the donor's run is put in"
-    ax = drawing.canvas(6.4, 3.0, title=title)
+    ax = drawing.canvas(6.4, 3.2, title=title)
     levels = ["embedded", "after layer 1", "memory"]
     for i, name in enumerate(levels):
         drawing.write(ax, (0.1, 1.0 + 0.62 * i), name, size=8.5, align="left")
