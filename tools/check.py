@@ -1,6 +1,7 @@
 """Check what a small change can have broken: make check [LESSON=02] [CHANGED=main].
 
-python -m tools.check                 the laws and the unit tests, with one seed
+python -m tools.check                 the laws and the unit tests, with one seed, but
+                                      not the exercises' tables: each is its lesson's
 python -m tools.check --lesson 02     that lesson and its solution, executed and
                                       compared; its laws; its exercises' checks
 python -m tools.check --changed main  the same for each lesson that differs from the
@@ -20,11 +21,13 @@ from tools.reproducible import ROOT
 
 PARALLEL = ("-n", "auto", "--maxprocesses", "4", "--dist", "loadfile")
 UNIT_TESTS = ("tests", "--seeds", "1", "-m", "not slow and not long")
+# Every row of every exercise's table: minutes, so each lesson runs its own.
+TABLES = "tests/test_exercises.py"
 # The tests that hold all notebooks to the laws, and all tables to their answers.
 LAWS = (
     "tests/test_notebooks.py",
     "tests/test_one_text_two_places.py",
-    "tests/test_exercises.py",
+    TABLES,
 )
 ANSWERS = "tests/answers"
 
@@ -102,7 +105,7 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument("--lesson", choices=lessons(), metavar="NN")
     parser.add_argument("--changed", metavar="BRANCH")
     options = parser.parse_args(given)
-    chosen = list(UNIT_TESTS)
+    chosen = [*UNIT_TESTS, "--ignore", TABLES]
     if options.lesson or options.changed:
         numbers = [options.lesson] if options.lesson else []
         if options.changed:
