@@ -153,13 +153,13 @@ def test_16_bits_are_saved_and_loaded_into_another_build(dtype):
 
 def test_a_dtype_that_kills_the_process_is_left_out(monkeypatch, tmp_path):
     machine = tmp_path / "cpuinfo"
-    machine.write_text("flags : amx_bf16")
+    machine.write_text("flags : amx_bf16", encoding="utf-8")
     monkeypatch.setattr(moves, "Path", lambda _: machine)
     monkeypatch.setattr(moves.sys, "executable", "false")
     survives = moves._survives.__wrapped__  # without its cache
     monkeypatch.setattr(moves, "_survives", survives)
     assert properties.dtype_moves(small_gpt()).sentence == "it runs in float64, float16"
-    machine.write_text("flags : sse")
+    machine.write_text("flags : sse", encoding="utf-8")
     assert survives(torch.bfloat16)
 
 

@@ -86,7 +86,7 @@ def _survives(dtype: torch.dtype) -> bool:
     machine = Path("/proc/cpuinfo")
     if dtype != torch.bfloat16 or not machine.exists():
         return True
-    if "amx_bf16" not in machine.read_text(errors="replace"):
+    if "amx_bf16" not in machine.read_text(encoding="utf-8", errors="replace"):
         return True
     code = "import torch; x = torch.ones(64, 64, dtype=torch.bfloat16); x @ x"
     tried = subprocess.run([sys.executable, "-c", code], capture_output=True)
