@@ -22,9 +22,13 @@ setup: ## create .venv and install requirements.txt, if that is not done yet
 	@$(PYTHON) tools/setup_venv.py
 
 # Two open lessons share the cores: threads that wait must not spin on them for long, and
-# memory that is freed stays at hand (see tools/reproducible.py).
+# memory that is freed stays at hand (see tools/reproducible.py). The math path is that of
+# the stored outputs: it gives their digits, and bfloat16 runs where a virtual machine
+# announces Intel's AMX without having it.
+MATH := MKL_CBWR=AVX2 ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=avx2
 lab: setup ## open the course in JupyterLab, on lesson 00
 	GOMP_SPINCOUNT=3000 MALLOC_TRIM_THRESHOLD_=1073741824 MALLOC_MMAP_THRESHOLD_=1073741824 \
+	$(MATH) \
 	$(VENV) -m jupyterlab --notebook-dir=. --LabApp.default_url=$(FIRST) $(ARGS)
 
 # A process for each core, up to four, and each file, notebooks too, in one of them.
