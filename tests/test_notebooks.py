@@ -56,12 +56,11 @@ def holds(faults):
 def test_is_stored_as_it_should_be(path):
     notebook = notebooks.read(path)
     gpu = path.name.startswith("13")
-    blurred = notebooks.LONG_RUNS.get(path.name, ())
     holds(
         [
             *laws.format_faults(notebook, gpu=gpu),
             *laws.source_faults(notebook),
-            *laws.output_faults(notebook, blurred=blurred),
+            *laws.output_faults(notebook),
             *laws.machine_number_faults(notebook),
             *laws.size_faults(path),
             *laws.setup_faults(notebook, notebooks.setup_cell()),
@@ -89,9 +88,7 @@ def test_lesson_follows_the_contract(path):
     )
 
 
-@pytest.mark.parametrize(
-    "path", [p for p in LESSONS if p.name[:2] in laws.SECOND_EDITION], ids=label
-)
+@pytest.mark.parametrize("path", LESSONS, ids=label)
 def test_lesson_is_short_and_answers_what_it_asks(path):
     notebook = notebooks.read(path)
     holds([*laws.extent_faults(notebook), *laws.answer_faults(notebook)])
@@ -383,15 +380,6 @@ def test_each_law_bites(name):
     change(notebook)
     found = "\n".join(faults_of(notebook))
     assert message in found, f"expected '{message}' in:\n{found}"
-
-
-def test_figures_have_twice_the_resolution_but_for_those_of_a_long_run():
-    notebook = lesson()
-    output("6 * 7", figure(**SHARP))(notebook)
-    assert not [*laws.output_faults(notebook)]
-    output("6 * 7", figure())(notebook)
-    assert not [*laws.output_faults(notebook, blurred=["numbers-code"])]
-    assert [*laws.output_faults(notebook, blurred=["numbers-code-2"])]
 
 
 def test_long_cells_are_found():

@@ -3,15 +3,10 @@
 import nbformat
 import pytest
 
-from tools import laws, notebooks
+from tools import notebooks
 from tools.rerun import rerun, with_reruns
 
-# The lessons that keep this promise.
-KEPT = [
-    path.name
-    for path in sorted(notebooks.NOTEBOOKS.glob("*.ipynb"))
-    if path.name[:2] in laws.SECOND_EDITION
-]
+LESSONS = [path.name for path in sorted(notebooks.NOTEBOOKS.glob("*.ipynb"))]
 
 
 @pytest.mark.slow
@@ -46,6 +41,6 @@ def test_each_cell_runs_three_times_and_the_order_is_the_seeds():
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", KEPT)
+@pytest.mark.parametrize("name", LESSONS)
 def test_a_lesson_s_cells_can_be_run_again(name):
     assert not rerun(notebooks.NOTEBOOKS / name)

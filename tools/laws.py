@@ -10,7 +10,7 @@ import re
 import statistics
 import string
 import struct
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -24,25 +24,6 @@ LIMITS = {
     "core": {"cells": 75, "words": 2_600, "lines": 400},
     "whole": {"cells": 100, "words": 3_600, "lines": 550},
 }
-# The lessons held to all of the contract: those of the second edition.
-SECOND_EDITION = (
-    "00",
-    "01",
-    "02",
-    "03",
-    "04",
-    "05",
-    "06",
-    "07",
-    "08",
-    "09",
-    "10",
-    "11",
-    "12",
-    "14",
-    "15",
-    "16",
-)
 OPENING = ("**What you'll do.**", "**What you'll learn.**", "**What you'll need.**")
 CLOSING = ("What you learned", "From here on", "On your own", "Further reading")
 EXERCISE = re.compile(
@@ -148,20 +129,15 @@ def _cell_faults(cell: NotebookNode) -> Iterator[str]:
         yield f"cell {cell.id}: spaces at a line's end (`make run` takes them out)"
 
 
-def output_faults(
-    notebook: NotebookNode, *, blurred: Collection[str] = ()
-) -> Iterator[str]:
-    """Outputs are stdout, plain text and PNG, and hold on another machine.
-
-    `blurred` holds the ids of cells whose figures may have half the others' resolution.
-    """
+def output_faults(notebook: NotebookNode) -> Iterator[str]:
+    """Outputs are stdout, plain text and PNG, and hold on another machine."""
     for cell in code_cells(notebook):
         for output in cell.outputs:
-            for fault in _output_faults(output, cell.id in blurred):
+            for fault in _output_faults(output):
                 yield f"cell {cell.id}: {fault}"
 
 
-def _output_faults(output: NotebookNode, blurred: bool) -> Iterator[str]:
+def _output_faults(output: NotebookNode) -> Iterator[str]:
     kind = output.output_type
     if kind == "stream":
         if output.name != "stdout":
@@ -175,7 +151,7 @@ def _output_faults(output: NotebookNode, blurred: bool) -> Iterator[str]:
             yield "a picture without its text/plain: nbval would not miss it"
         if extra := set(output.metadata) - {"image/png"}:
             yield f"an output with metadata {sorted(extra)}: store it with `make run`"
-        if "image/png" in output.data and not blurred:
+        if "image/png" in output.data:
             yield from _sharpness_faults(output)
     else:
         yield f"has an output of type {kind}"

@@ -45,10 +45,8 @@ KERNELSPEC = {
     "language": "python",
 }
 
-# Lessons that store a long run, which a check cannot repeat (helpers.runtime.run_kind);
-# with the cells whose figures show its model, and were stored before figures had twice
-# the resolution: until the next long run.
-LONG_RUNS = {"13_real_data.ipynb": ("loss-figure", "cross-figure")}
+# Lessons that store a long run, which a check cannot repeat (helpers.runtime.run_kind).
+LONG_RUNS = ("13_real_data.ipynb",)
 
 # Figures that README shows: the stored picture of a cell, written beside the lesson.
 PICTURES = {

@@ -1,7 +1,6 @@
 """The command line that trains a translator and uses one."""
 
 import argparse
-import signal
 import sys
 import tempfile
 import threading
@@ -19,9 +18,10 @@ from helpers.decoding import beam_search, greedy_decode
 from helpers.evaluation import bleu, bleu_signature, exact_match
 from helpers.multi30k import ParallelText, TextPair
 from helpers.runtime import best_device, device_name
-from helpers.scale.checkpoints import resume_run, save_run
+from helpers.scale.checkpoints import resume_run
 from helpers.scale.precision import PRECISIONS, Precision, best_precision
 from helpers.scale.processes import OneProcess, Processes, process_group
+from helpers.scale.runs import saved_epochs
 from helpers.training import EpochReport, Trainer
 from helpers.translator.model import MODEL_FILE, Translator
 from helpers.translator.recipes import (
@@ -87,11 +87,9 @@ def train_on(
         resume_run(run, trainer, settings)
         say(f"going on with {run} at step {trainer.step}")
     where = partial(format_position, trainer)
-    with stopping_at_interrupt(trainer), saying_every(SILENCE, where, say):
-        for report in trainer.epochs():
+    with saying_every(SILENCE, where, say):
+        for report in saved_epochs(trainer, run, settings):
             say(format_report(report))
-            save_run(run, trainer, settings)
-    save_run(run, trainer, settings)
     if processes.rank:
         return
     translator.model.load_state_dict(trainer.averaged_weights())
@@ -155,21 +153,6 @@ def saying_every(
 
 def silent(*_: object) -> None:
     """What a process says that is not the first."""
-
-
-@contextmanager
-def stopping_at_interrupt(trainer: Trainer) -> Iterator[None]:
-    """Let Ctrl-C end the run between two steps; a second Ctrl-C ends it at once."""
-
-    def stop(number: int, frame: object) -> None:
-        trainer.stop_requested = True
-        signal.signal(signal.SIGINT, before)
-
-    before = signal.signal(signal.SIGINT, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def description(

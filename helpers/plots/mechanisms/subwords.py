@@ -1,0 +1,125 @@
+"""Drawings of lesson 13: merges, vocabularies, the bootstrap, hard sentences."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import matplotlib.pyplot as plt
+from torch import Tensor
+
+from helpers.plots import drawing
+from helpers.plots.spread import distribution
+from helpers.plots.style import COLOURS, MARKERS, STYLES
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+LETTER = 0.3  # the width of a letter, in inches
+
+
+def draw_merges(words: Sequence[str], merges: Sequence[tuple[str, str]]) -> None:
+    """The words in single letters, and below them in pieces after each merge.
+
+    A piece that is new is coloured more strongly than the others.
+    """
+    rows = [("letters", [[*word] for word in words], "")]
+    for left, right in merges:
+        before = rows[-1][1]
+        joined = [_join(pieces, left, right) for pieces in before]
+        rows.append((f"{left} + {right}", joined, left + right))
+    start = 1.15
+    width = start + LETTER * (sum(map(len, words)) + len(words) - 1) + 0.1
+    ax = drawing.canvas(width, 0.38 * len(rows) + 0.5, title="Each merge adds a piece")
+    for number, (name, split, new) in enumerate(rows):
+        y = 0.38 * (len(rows) - number) - 0.12
+        drawing.write(ax, (start - 0.15, y), name, size=10, align="right")
+        x = start
+        for pieces in split:
+            for piece in pieces:
+                wide = LETTER * len(piece)
+                role = "attention" if piece == new else "input"
+                options = {"role": role, "width": wide - 0.05, "height": 0.28}
+                drawing.tokens(ax, [piece], (x + wide / 2, y), **options)
+                x += wide
+            x += LETTER
+
+
+def _join(pieces: Sequence[str], left: str, right: str) -> list[str]:
+    joined: list[str] = []
+    for piece in pieces:
+        if joined and (joined[-1], piece) == (left, right):
+            joined[-1] += piece
+        else:
+            joined.append(piece)
+    return joined
+
+
+def vocabulary_growth(curves: Mapping[str, Sequence[int]], *, title: str) -> None:
+    """How many distinct words each corpus has shown after each of its sentences."""
+    _, ax = plt.subplots(figsize=(5.4, 3.2))
+    for i, (name, growth) in enumerate(curves.items()):
+        look = {"ls": STYLES[i % len(STYLES)], "color": COLOURS[i]}
+        ax.loglog(range(1, len(growth) + 1), growth, label=name, **look)
+    ax.set(xlabel="sentences read", ylabel="distinct words met", title=title)
+    ax.legend(frameon=False)
+    plt.show()
+
+
+def draw_bootstrap(draws: Sequence[Sequence[int]], scores: Sequence[float]) -> None:
+    """Test sentences by number, resamples of them, and the score of each resample."""
+    sentences = len(draws[0])
+    ax = drawing.canvas(
+        5.1, 0.42 * len(draws) + 1.1, title="A resample: as many, with replacement"
+    )
+    look = {"width": 0.34, "gap": 0.08, "height": 0.28}
+    top = 0.42 * len(draws) + 0.5
+    drawing.write(ax, (1.05, top), "test set", size=10, align="right")
+    drawing.tokens(ax, [*map(str, range(1, sentences + 1))], (1.35, top), **look)
+    for number, (rows, score) in enumerate(zip(draws, scores, strict=True)):
+        y = top - 0.52 - 0.42 * number
+        name = f"resample {number + 1}"
+        drawing.write(ax, (1.05, y), name, size=10, align="right")
+        names = [str(row + 1) for row in rows]
+        blocks = drawing.tokens(ax, names, (1.35, y), role="attention", **look)
+        end = blocks[-1].right[0] + 0.5, y
+        drawing.arrow(ax, blocks[-1].right, end)
+        drawing.write(ax, (end[0] + 0.06, y), f"{score:.1f}", size=10, align="left")
+    drawing.write(ax, (end[0] + 0.06, top), "BLEU", size=10, align="left")
+
+
+def resampled(scores: Mapping[str, Tensor], differences: Mapping[str, Tensor]) -> None:
+    """How the scores of the resamples spread, and next to them their differences.
+
+    Both map at most two names to numbers, one for each resample.
+    """
+    _, axes = plt.subplots(1, 2, figsize=(6.4, 2.9))
+    look = {"bins": 40, "stat": "percent"}
+    title = "The scores of the resamples overlap"
+    labels = {"xlabel": "BLEU", "ylabel": "% of the resamples"}
+    distribution(scores, title=title, ax=axes[0], **labels, **look)
+    title = "Paired differences stay above 0"
+    labels = {"xlabel": "difference in BLEU", "ylabel": ""}
+    distribution(differences, title=title, ax=axes[1], **labels, **look)
+    axes[1].axvline(0, color="black", lw=1)
+    for ax in axes:
+        ax.set_ylim(0, 1.35 * ax.get_ylim()[1])  # room for the legend
+        ax.title.set_fontsize(10)
+    plt.show()
+
+
+def hard_sentences(table: "DataFrame", *, title: str) -> None:
+    """BLEU of groups of sentences with its interval.
+
+    table has the columns rarest, length, bleu, low and high: a row for each group.
+    """
+    _, ax = plt.subplots(figsize=(5.4, 3.2))
+    kinds = [*dict.fromkeys(table["rarest"])]
+    for i, (length, rows) in enumerate(table.groupby("length", sort=False)):
+        x = [kinds.index(kind) + 0.12 * (2 * i - 1) for kind in rows["rarest"]]
+        bars = [rows["bleu"] - rows["low"], rows["high"] - rows["bleu"]]
+        look = {"fmt": MARKERS[i], "color": COLOURS[5 * i], "capsize": 4}
+        ax.errorbar(x, rows["bleu"], yerr=bars, label=length, **look)
+    ax.set_xticks(range(len(kinds)), kinds)
+    ax.set(xlabel="how often training had the rarest word of the source")
+    ax.set(ylabel="BLEU, with its interval", title=title, xlim=(-0.5, len(kinds) - 0.5))
+    ax.legend(frameon=False)
+    plt.show()
