@@ -1,20 +1,22 @@
 """What do maps and patches find in five equally good toy translators?
 
 For each seed: how well its best head of cross-attention finds the true alignment (the
-head is chosen on validation sentences), and how hard the encoder's article head looks
-from articles at their nouns (`article`).
+head is chosen on validation sentences). How many statements begin with "est-ce" when
+the vector of their full stop is that of a question mark (`asked`), and the largest mean
+weight of a head on that stop, at the first word (`look_at_stop`).
+
+The shares of "le" and of "la" that are right in 400 sentences: as they are (`le`,
+`la`); with all heads of the encoder's last layer at their means over these sentences,
+at the English article (`le_cut`, `la_cut`); with the noun hidden from the decoder
+(`le_hidden`, …); with both (`le_hidden_cut`, …).
 
 Then, for facts that differ in pairs of sentences: the share of French articles that
 become the donor's when its vector is put into the memory at the English article, at the
-noun, elsewhere (the largest share), or when the article head's contexts are put in at
-the English article (`at_head`). With the noun's place hidden from cross-attention,
-without a patch, so many articles are right (`hidden_right`), and so many have the other
-gender (`hidden_other`: le for la, or la for le).
+noun, or elsewhere (the largest share).
 """
 
 from collections.abc import Iterator
 
-import torch
 from torch import Tensor
 
 from helpers.attention import record_attention
@@ -29,8 +31,9 @@ from helpers.experiments.minimal_pairs import (
     NOUN,
     Pairs,
     noun_pairs,
+    questions_and_statements,
 )
-from helpers.experiments.patching import record_contexts, replace_contexts
+from helpers.experiments.patching import record_contexts
 from helpers.translator.model import Translator
 from helpers.translator.recipes import RECIPES, build, load_text, trained_toy, with_seed
 
@@ -46,34 +49,45 @@ def rows(*, tiny: bool = False) -> Iterator[dict]:
             translator = build(with_seed(RECIPES["toy"], seed), load_text("toy"))
         translator.model.eval().requires_grad_(False)
         of_seed = {"seed": seed} | of_heads(translator, few=20 if tiny else None)
+        pairs = {fact: noun_pairs(fact, 5 if tiny else 200, 0) for fact in FACTS}
+        of_seed |= right_articles(translator, pairs["gender"])
         for fact in FACTS:
-            pairs = noun_pairs(fact, 5 if tiny else 200, 0)
-            yield of_seed | of_fact(translator, fact, pairs, of_seed)
+            yield of_seed | {"fact": fact} | of_fact(translator, pairs[fact])
 
 
 def of_heads(translator: Translator, few: int | None) -> dict:
-    """What the maps show."""
+    """What the maps of cross-attention show."""
     model, corpus = translator.model, toy_corpus()
-    rates, looks = {}, {}
+    rates = {}
     for name in ("validation", "test"):
         pairs = getattr(corpus, name)[:few]
         batch = batch_of(translator, pairs)
         with inference(model), record_attention(model) as maps:
             model(batch.source, batch.decoder_input)
-        encoder, cross = reading.heads_of(maps, "encoder"), reading.heads_of(maps)
-        rates[name] = reading.error_rates(cross, pairs)
-        nouns = reading.noun_masks(pairs, encoder.size(-1))["article"]
-        looks[name] = reading.mean_on(encoder, nouns)
-    best = int(rates["validation"].argmin())
-    of_articles = int(looks["validation"].argmax())
-    layer, head = divmod(of_articles, model.config.n_heads)
+        rates[name] = reading.error_rates(reading.heads_of(maps), pairs)
     found = {"right": reading.right_sentences(model, batch).float().mean().item()}
-    found |= {"error_rate": rates["test"][best].item()}
-    found |= {"article_layer": layer + 1, "article_head": head + 1}
-    return rounded(found | {"article": looks["test"][of_articles].item()})
+    found |= {"error_rate": rates["test"][int(rates["validation"].argmin())].item()}
+    return rounded(found | of_marks(translator))
 
 
-def of_fact(translator: Translator, fact: str, pairs: Pairs, looks: dict) -> dict:
+def of_marks(translator: Translator, length: int = 7) -> dict:
+    """Whether the question follows its mark, and how hard a full stop is looked at."""
+    model = translator.model
+    matched = questions_and_statements(toy_corpus().test, length)
+    asked, stated = (
+        batch_of(translator, [pair[i] for pair in matched]).source for i in (0, 1)
+    )
+    memory = reading.patched_memory(model, stated, asked, MEMORY, length - 1)
+    first = reading.write(model, memory, stated, 1)[:, 0]
+    is_question = first == translator.target_text.ids["est-ce"]
+    looks = reading.first_look(model, stated).mean(dim=0)
+    return {
+        "asked": is_question.float().mean().item(),
+        "look_at_stop": looks.max().item(),
+    }
+
+
+def of_fact(translator: Translator, pairs: Pairs) -> dict:
     """Which vectors of the memory the French article follows, and what it needs."""
     model = translator.model
     batches = [batch_of(translator, [pair[i] for pair in pairs]) for i in (0, 1)]
@@ -88,30 +102,30 @@ def of_fact(translator: Translator, fact: str, pairs: Pairs, looks: dict) -> dic
         share(reading.patched_memory(model, source, donor, MEMORY, place))
         for place in range(MARK + 1)
     ]
+    found = {"at_article": at[ARTICLE], "at_noun": at[NOUN]}
+    found |= {"elsewhere": max(at[:ARTICLE] + at[MARK:])}
+    return rounded(found)
+
+
+def right_articles(translator: Translator, pairs: Pairs) -> dict:
+    """The shares of "le" and "la" that are right, in four ways."""
+    model = translator.model
+    batch = batch_of(translator, [pair[i] for i in (0, 1) for pair in pairs])
+    source, start = batch.source, batch.decoder_input[:, : ARTICLE + 1]
+    due = batch.labels[:, ARTICLE]
     with record_contexts(model) as contexts:
-        model.encode(donor)
-    name = f"encoder.layers.{looks['article_layer'] - 1}.self_attention"
-    where = (torch.arange(source.size(1)) == ARTICLE)[None]
-    heads, attention = looks["article_head"] - 1, model.get_submodule(name)
-    with replace_contexts(attention, heads, contexts[name], where):
-        at_head = share(model.encode(source))
-    found = {"fact": fact, "at_article": at[ARTICLE], "at_noun": at[NOUN]}
-    found |= {"elsewhere": max(at[:ARTICLE] + at[MARK:]), "at_head": at_head}
-    return rounded(found | without_the_noun(translator, batches))
-
-
-def without_the_noun(translator: Translator, batches: list[Batch]) -> dict:
-    """The articles that are written while the decoder cannot see the noun."""
-    source, start, due = (
-        torch.cat([getattr(batch, part) for batch in batches])
-        for part in ("source", "decoder_input", "labels")
-    )
-    start, due = start[:, : ARTICLE + 1], due[:, ARTICLE]
-    said = reading.say_article(translator.model, source, start, hidden=[NOUN])
-    le, la = (translator.target_text.ids[word] for word in ("le", "la"))
-    other = ((due == le) & (said == la)) | ((due == la) & (said == le))
-    shares = {"hidden_right": said == due, "hidden_other": other}
-    return {name: which.float().mean().item() for name, which in shares.items()}
+        reading.say_article(model, source, start)
+    last = f"encoder.layers.{MEMORY - 1}.self_attention"
+    means = {last: contexts[last][:, ARTICLE].mean(dim=0)}
+    every_head, found = {last: [*range(model.config.n_heads)]}, {}
+    for hiding, hidden in (("", []), ("_hidden", [NOUN])):
+        for cutting, heads in (("", {}), ("_cut", every_head)):
+            said = reading.say_article(model, source, start, heads, means, hidden)
+            for word in ("le", "la"):
+                chosen = due == translator.target_text.ids[word]
+                share = (said == due)[chosen].float().mean().item()
+                found[word + hiding + cutting] = share
+    return rounded(found)
 
 
 def batch_of(translator: Translator, pairs: list[SentencePair]) -> Batch:

@@ -130,6 +130,23 @@ def test_a_page_of_an_encoder_alone(maps):
     assert count_layers(encoder, "cross-attention") == 0
 
 
+def test_a_page_of_some_layers_and_heads(maps):
+    options = {"title": "", "layers": [1], "heads": [1, 3]}
+    figure = attention_page(maps, ENGLISH, FRENCH, **options)
+    *drawn, _ = figure.axes
+    assert figure.get_figwidth() < 6
+    titles = [ax.get_title(loc="left") for ax in drawn]
+    assert titles == ["layer 2, head 2", "head 4"] * 3
+    for ax, (kind, head) in zip(
+        drawn, [(kind, head) for kind in KINDS for head in (1, 3)], strict=True
+    ):
+        shown = ax.collections[0].get_array()
+        weights = maps[KINDS[kind].module.format(1)][0, head].detach()
+        seen = torch.tensor(~np.ma.getmaskarray(shown))
+        torch.testing.assert_close(torch.tensor(shown.data)[seen], weights[seen])
+    assert all(labels(ax.get_xticklabels()) for ax in drawn)
+
+
 def test_a_page_that_does_not_fit(maps):
     with pytest.raises(ValueError, match="with labels for"):
         attention_page(maps, FRENCH, ENGLISH, title="")

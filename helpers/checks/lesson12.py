@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from helpers.checks.engine import Exercise, Part
 from helpers.checks.findings import Stop, wrong
+from helpers.experiments.reading import patch
 
 # ------------------------------------------------------- 12.1 alignment error rate
 
@@ -258,6 +259,7 @@ def my_patch(layers, x, donor, level, place):
         others="below the first layer and at the top, too",
         doubt="",
         gradients=False,
+        shown=patch,
         measure=lambda output, *inputs: (
             output.detach() if isinstance(output, Tensor) else output
         ),

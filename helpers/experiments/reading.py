@@ -1,5 +1,6 @@
 """What the heads of a translator do, and where its encoder keeps a fact (lesson 12)."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 
@@ -41,7 +42,7 @@ def noun_masks(pairs: Sequence[SentencePair], length: int) -> dict[str, Tensor]:
 
 
 def order_masks(pairs: Sequence[SentencePair], length: int) -> dict[tuple, Tensor]:
-    """For articles before an adjective and its noun, by the order of these in French.
+    """For "the" before an adjective and its noun, by the order of these in French.
 
     Keys are (what comes first in French, at which the mask is True), both "adjective"
     or "noun"; masks as those of `noun_masks`.
@@ -53,7 +54,7 @@ def order_masks(pairs: Sequence[SentencePair], length: int) -> dict[tuple, Tenso
         triples = zip(english, english[1:], english[2:], strict=False)
         for i, (article, adjective, noun) in enumerate(triples):
             described = adjective in ADJECTIVE_NAMES and noun in NOUN_OF
-            if article in ARTICLES and described:
+            if article == "the" and described:
                 first = kinds[place[i + 2] < place[i + 1]]
                 masks[first, "adjective"][row, i, i + 1] = True
                 masks[first, "noun"][row, i, i + 2] = True
@@ -68,6 +69,15 @@ def right_sentences(model: Transformer, batch: Batch) -> Tensor:
     with inference(model):
         said = model(batch.source, batch.decoder_input).argmax(dim=-1)
     return ((said == batch.labels) | (batch.labels == PAD)).all(dim=1)
+
+
+def slips(model: Transformer, batch: Batch, words: Sequence[str]) -> Counter:
+    """How often (the word due, another word) are due and said at the same place."""
+    with inference(model):
+        said = model(batch.source, batch.decoder_input).argmax(dim=-1)
+    wrong = (said != batch.labels) & (batch.labels != PAD)
+    both = zip(batch.labels[wrong].tolist(), said[wrong].tolist(), strict=True)
+    return Counter((words[due], words[other]) for due, other in both)
 
 
 def mean_contexts(contexts: Mapping[str, Tensor], batch: Batch) -> dict[str, Tensor]:
@@ -112,12 +122,12 @@ def patch(
     x and donor (batch, length, d_model). At `level` 0 the donor's vectors are put in
     before the first layer, at level 1 after it, and so on; only those of `place`.
     """
-    for number in range(len(layers) + 1):
-        if number == level:
-            x = x.clone()
-            x[:, place] = donor[:, place]
-        if number < len(layers):
-            x, donor = layers[number](x), layers[number](donor)
+    for layer in layers[:level]:
+        x, donor = layer(x), layer(donor)
+    x = x.clone()
+    x[:, place] = donor[:, place]
+    for layer in layers[level:]:
+        x = layer(x)
     return x
 
 
@@ -192,23 +202,6 @@ def say_article(
             stack.enter_context(replaced)
         states = model.decode(start, model.encode(source), seen)
     return model.project(states)[:, -1].argmax(dim=-1)
-
-
-def readable(vectors: Tensor, labels: Tensor, groups: Tensor, folds: int = 4) -> float:
-    """The share of labels that a linear probe reads off vectors (batch, d_model).
-
-    It is fitted by least squares with a small penalty, and tested on groups that it has
-    not seen; labels are True or False.
-    """
-    x = torch.cat([vectors, torch.ones(len(vectors), 1)], dim=1).double()
-    signs, right = labels.double() * 2 - 1, []
-    for fold in range(folds):
-        tested = groups % folds == fold
-        fitted, due = x[~tested], signs[~tested]
-        penalty = torch.eye(x.size(1), dtype=x.dtype)
-        probe = torch.linalg.solve(fitted.T @ fitted + penalty, fitted.T @ due)
-        right.append((x[tested] @ probe > 0) == labels[tested])
-    return torch.cat(right).float().mean().item()
 
 
 @torch.no_grad()

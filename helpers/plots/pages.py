@@ -64,42 +64,53 @@ def attention_page(
     *,
     title: str,
     highest: float = 1.0,
+    layers: Sequence[int] | None = None,
+    heads: Sequence[int] | None = None,
 ) -> Figure:
-    """Every layer and head of a Transformer for one sentence pair, on one page.
+    """The layers and heads of a Transformer for one sentence pair, on one page.
 
     maps is what `record_attention` gives for a batch of that pair alone; source and
     target are its words, without <bos> and <eos>. A row of the page is a layer of one
     kind of attention, a column is a head. Tokens stand once where maps share them. In
     cross-attention a row carries the word that is said there. What the decoder's causal
-    mask hides is grey. ValueError if the maps are of another batch, or the words do not
-    fit them.
+    mask hides is grey. `layers` and `heads` are the numbers of those that are drawn,
+    counted from 0: all of them by default. ValueError if the maps are of another batch,
+    or the words do not fit them.
     """
     texts = texts_of(source, target)
-    rows = [(kind, i) for kind in KINDS for i in range(count_layers(maps, kind))]
+    rows = [
+        (kind, i)
+        for kind in KINDS
+        for i in range(count_layers(maps, kind))
+        if layers is None or i in layers
+    ]
     if not rows:
         raise ValueError(f"no maps of a Transformer among {sorted(maps)}")
     chosen = [maps[KINDS[kind].module.format(layer)] for kind, layer in rows]
     if sizes := {weights.size(0) for weights in chosen} - {1}:
         raise ValueError(f"maps of {sizes.pop()} sentences, a page shows one")
+    ends = {kind: [i for name, i in rows if name == kind] for kind, _ in rows}
+    chosen = [w if heads is None else w[:, [*heads]] for w in chosen]
     page = _Page(max(weights.size(1) for weights in chosen))
     for (kind, layer), weights in zip(rows, chosen, strict=True):
         _, queries, keys = KINDS[kind]
-        last = layer + 1 == count_layers(maps, kind)
-        line = page.line(weights.size(1), len(texts[queries]), layer == 0, last)
+        first, last = layer == ends[kind][0], layer == ends[kind][-1]
+        line = page.line(weights.size(1), len(texts[queries]), first, last)
         options = {"title": "", "highest": highest, "colour_bar": False}
         options |= {"mask": mask_of(kind, len(texts[queries])), "rotation": 90}
-        for head, ax in enumerate(line):
-            name = f"head {head + 1}" if head else f"layer {layer + 1}, head 1"
-            heatmap(weights[0, head], texts[queries], texts[keys], ax=ax, **options)
+        for column, ax in enumerate(line):
+            name = f"head {(heads or range(len(line)))[column] + 1}"
+            name = name if column else f"layer {layer + 1}, {name}"
+            heatmap(weights[0, column], texts[queries], texts[keys], ax=ax, **options)
             ax.set_title(name, fontsize=8.5, pad=3)
             ax.set_xlabel(AXES[keys] if last else "", fontsize=8)
-            ax.set_ylabel("" if head else AXES[queries], fontsize=8)
-            if head:
+            ax.set_ylabel("" if column else AXES[queries], fontsize=8)
+            if column:
                 ax.set_yticklabels([])
             if not last:
                 ax.set_xticklabels([])
             ax.tick_params(labelsize=8, length=2, pad=1.5)
-        if layer == 0:
+        if first:
             above = {"xycoords": "axes fraction", "textcoords": "offset points"}
             line[0].annotate(kind, (0, 1), (0, 20), weight="bold", fontsize=9, **above)
     return page.finish(title)
@@ -108,13 +119,14 @@ def attention_page(
 class _Page:
     """A tall figure that is filled from the top; all numbers are inches."""
 
-    WIDTH, LEFT, RIGHT, GAP, TOP = 8.6, 0.85, 0.85, 0.14, 0.45
+    WIDEST, LEFT, RIGHT, GAP, TOP = 8.6, 0.85, 0.85, 0.14, 0.45
     TITLE, KIND, KEYS = 0.26, 0.3, 0.85  # above a map; above a kind; below its last
 
     def __init__(self, columns: int):
         self.figure = plt.figure(layout="none")
-        space = self.WIDTH - self.LEFT - self.RIGHT - self.GAP * (columns - 1)
-        self.map_width, self.used = space / columns, self.TOP
+        between = self.LEFT + self.RIGHT + self.GAP * (columns - 1)
+        self.map_width = min(1.62, (self.WIDEST - between) / columns)
+        self.width, self.used = between + columns * self.map_width, self.TOP
         self.boxes: list[tuple[Axes, float, float, float]] = []
 
     def line(self, heads: int, queries: int, first: bool, last: bool) -> list[Axes]:
@@ -134,22 +146,22 @@ class _Page:
     def finish(self, title: str) -> Figure:
         """Put everything in its place, now that the height is known."""
         figure, height = self.figure, self.used
-        figure.set_size_inches(self.WIDTH, height)
+        figure.set_size_inches(self.width, height)
         for ax, x, y, high in self.boxes:
             ax.set_position(
                 (
-                    x / self.WIDTH,
+                    x / self.width,
                     1 - (y + high) / height,
-                    self.map_width / self.WIDTH,
+                    self.map_width / self.width,
                     high / height,
                 )
             )
         first, (*_, top, high) = self.boxes[0][0], self.boxes[0]
         bar = figure.add_axes(
             (
-                1 - 0.6 / self.WIDTH,
+                1 - 0.6 / self.width,
                 1 - (top + 2.6) / height,
-                0.13 / self.WIDTH,
+                0.13 / self.width,
                 2.6 / height,
             )
         )
@@ -157,7 +169,7 @@ class _Page:
         bar.tick_params(labelsize=8)
         figure.suptitle(
             title,
-            x=0.1 / self.WIDTH,
+            x=0.1 / self.width,
             y=1 - 0.1 / height,
             ha="left",
             va="top",

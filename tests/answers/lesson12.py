@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 from helpers.evaluation import alignment_error_rate
+from helpers.experiments.reading import patch
 
 # ------------------------------------------------------- 12.1 alignment error rate
 
@@ -260,6 +261,7 @@ WRONG = {
         (rate_in_order, "one after the other"),
     ],
     "put_in": [
+        (patch, "the course's own"),
         (patch_nothing, "nothing is put in"),
         (patch_in_place, "in place"),
         (patch_from_the_top, "vector from the top"),
