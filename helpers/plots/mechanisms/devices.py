@@ -222,20 +222,31 @@ def draw_errors(measured: Mapping[str, Sequence[tuple[float, float]]]) -> None:
 def draw_speeds(table: "DataFrame", *, title: str) -> None:
     """How many times as fast as one process with one thread, by the model's size.
 
-    A row for each batch, model and way: tokens, parameters, way, times.
+    The study two_processes: a row for each batch, model and way, with the median of the
+    rounds' milliseconds, the least and the most. Bars and band go from least to most.
     """
     batches = sorted(table["tokens"].unique())
     figure, axes = plt.subplots(
-        1, len(batches), figsize=(6.2, 3.1), sharey=True, squeeze=False
+        1, len(batches), figsize=(6.2, 3.3), sharey=True, squeeze=False
     )
     for ax, tokens in zip(axes[0], batches, strict=True):
-        some = table[table["tokens"] == tokens]
-        for i, (way, line) in enumerate(some.groupby("way", sort=False)):
-            look = {"color": COLOURS[(5, 0)[i % 2]], "marker": MARKERS[i]}
-            ax.plot(line["parameters"], line["times"], ls=STYLES[i], label=way, **look)
+        ways = dict(list(table[table["tokens"] == tokens].groupby("way", sort=False)))
+        alone, *others = (way.set_index("parameters") for way in ways.values())
+        middle, sizes = alone["milliseconds"], alone.index
+        band = middle / alone["most"], middle / alone["least"]
+        ax.fill_between(sizes, *band, color="grey", alpha=0.25, lw=0)
         ax.axhline(1, color="grey", lw=1, ls=":")
+        for i, (name, way) in enumerate(zip(SHORT, others, strict=True)):
+            times = middle / way["milliseconds"]
+            bars = times - middle / way["most"], middle / way["least"] - times
+            look = {"color": COLOURS[(5, 0)[i]], "marker": MARKERS[i], "capsize": 2}
+            shifted = sizes * (1.08, 0.93)[i]
+            ax.errorbar(shifted, times, bars, ls=STYLES[i], label=name, **look)
         ax.set(xscale="log", xlabel="parameters", title=f"{tokens} tokens a batch")
     axes[0, 0].set(ylabel="times as fast as\none process, 1 thread", ylim=(0, None))
-    axes[0, -1].legend(frameon=False, loc="lower right")
+    axes[0, 0].legend(frameon=False, loc="upper left", fontsize=9)
     figure.suptitle(title, x=0.01, ha="left", fontsize=11)
     plt.show()
+
+
+SHORT = ("one process, 2 threads", "two processes")
