@@ -69,6 +69,13 @@ def step_in_halves(gradients, scale, streak, patience):
     return step_by_the_largest(gradients, scale, streak, patience)
 
 
+def step_that_drops_large_ones(gradients, scale, streak, patience):
+    true, scale, streak = step_by_the_largest(gradients, scale, streak, patience)
+    if true is not None and any((g.abs() > 65504).any() for g in true):
+        return None, scale / 2, 0
+    return true, scale, streak
+
+
 def step_without_small_scales(gradients, scale, streak, patience):
     true, scale, streak = step_by_the_largest(gradients, scale, streak, patience)
     return true, max(1, scale), streak
@@ -292,6 +299,7 @@ WRONG = {
         (step_in_one_row, "as many gradients, of the same shapes"),
         (step_by_one_number, "bad numbers *and* good ones"),
         (step_in_halves, "the gradients are not the true ones"),
+        (step_that_drops_large_ones, "may be larger than 65,504"),
         (step_without_small_scales, "the scale may fall below 1"),
         (
             lambda g, scale, streak, patience: (

@@ -55,7 +55,7 @@ def draw_scale(number: float, scale: float) -> None:
     ax.annotate("", (number * scale, 2), (number, 2), arrowprops=style)
     middle = (number * number * scale) ** 0.5
     ax.text(middle, 2.3, f"× {scale:,.0f}", ha="center")
-    ax.text(number, 1.7, "p / N", ha="center")
+    ax.text(number, 1.58, "p / N", ha="center")
     ax.set(xscale="log", xlim=(1e-12, 1e6), ylim=(-0.4, 2.75), yticks=[])
     ax.set(xlabel="size of a number")
     ax.set_title("A scale lifts small gradients into the range of fp16")
