@@ -31,7 +31,6 @@ NOT_SHOWN = {
     "studies": "reading a table",
     "experiments": "a lesson shows of its experiment what it teaches",
     "scale.checkpoints": "files that are never half written",
-    "scale.precision": "lesson 14 shows autocast and a scale without a class",
     "decoding.translate_ids": "sorts and batches sources for any way to decode",
     "decoding.until_end": "cuts a list at EOS",
     "masks.four_axes": "axes of size 1, for PyTorch's fused attention",

@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.graph import saved_tensors_hooks
 
 from helpers import PAD
 from helpers.checks.comparing import plain
@@ -37,15 +38,19 @@ def _to_step(
     scale: float,
     streak: int,
     patience: int,
+    size: float = 1.0,
+    last: bool = False,
 ) -> tuple:
-    """Gradients of three shapes, some of which begin with ∞ or NaN."""
+    """Gradients of three shapes; some begin with ∞ or NaN, or end so."""
     generator = torch.Generator().manual_seed(seed)
     gradients = [
-        torch.randn(shape, generator=generator) for shape in ((3, 2), (4,), (2, 2))
+        size * torch.randn(shape, generator=generator)
+        for shape in ((3, 2), (4,), (2, 2))
     ]
     for place, numbers in (odd or {}).items():
         flat = gradients[place].view(-1)
-        flat[: len(numbers)] = torch.tensor(numbers)[: len(flat)]
+        bad = torch.tensor(numbers)[: len(flat)]
+        flat[slice(-len(bad), None) if last else slice(len(bad))] = bad
     return gradients, scale, streak, patience
 
 
@@ -118,9 +123,25 @@ def scaled_step(gradients, scale, streak, patience):
             "step": {FINITE: "gradients[-1].isfinite().all()"},
             "the step is left out only if every gradient holds a bad number: one is "
             "enough": {FINITE: FINITE.replace("all(", "any(", 1)},
-            "the step is left out only if *all* numbers of a gradient are bad: one is "
-            "enough": {FINITE: FINITE.replace(".all()", ".any()")},
+            "a gradient passes that holds bad numbers *and* good ones: one bad number "
+            "anywhere spoils the step": [
+                {FINITE: FINITE.replace(".all()", one)}
+                for one in (".any()", ".flatten()[0]", ".flatten()[-1]")
+            ],
             "an overflow goes unnoticed": {FINITE: "True"},
+            "finite numbers are taken for an overflow: gradients in fp32 may be larger "
+            "than 65,504": [
+                {FINITE: "all((g.abs() <= 65504).all() for g in gradients)"},
+                {FINITE: "all(g.half().isfinite().all() for g in gradients)"},
+                {FINITE: "all((g.abs() <= 65504 * scale).all() for g in gradients)"},
+            ],
+            "the scale may fall below 1, too: halve it after every overflow": {
+                SKIP: SKIP.replace("scale / 2", "max(scale / 2, 1.0)")
+            },
+            "the scale has no upper bound: double it after every full streak": [
+                {GROW: GROW.replace("2 * scale", f"min(2 * scale, 2.0**{n})")}
+                for n in (15, 16, 24)
+            ],
             "after an overflow the scale stays: halve it": {
                 SKIP: SKIP.replace("scale / 2", "scale")
             },
@@ -179,6 +200,7 @@ def scaled_step(gradients, scale, streak, patience):
             _to_step(seed + 2, scale=64.0, streak=0, patience=1),
             _to_step(seed, ALL, scale=512.0, streak=6, patience=9),
             _to_step(seed, SOME, scale=2.0**20, streak=2, patience=3),
+            _to_step(seed, SOME, scale=2.0**20, streak=2, patience=3, last=True),
             _to_step(seed, {0: BOTH, 2: BOTH}, scale=256.0, streak=1, patience=4),
             _to_step(seed, {0: BOTH}, scale=32.0, streak=1, patience=2),
             _to_step(seed, {2: BOTH}, scale=16.0, streak=1, patience=7),
@@ -188,6 +210,10 @@ def scaled_step(gradients, scale, streak, patience):
             _to_step(seed, {0: [NAN]}, scale=3.0, streak=2, patience=8),
             _to_step(seed + 2, scale=4.0, streak=5 + seed % 3, patience=7 + seed % 3),
             _to_step(seed + 3, scale=0.5, streak=1 + seed % 4, patience=2 + seed % 4),
+            _to_step(seed, scale=2.0**10, streak=1, patience=6, size=1e10),
+            _to_step(seed, {1: [NAN]}, scale=1.0, streak=1, patience=3),
+            _to_step(seed + 1, {1: [INFINITY]}, scale=0.25, streak=0, patience=3),
+            _to_step(seed + 1, scale=2.0**26, streak=2, patience=3, size=1e4),
         ],
         ["a good step gives the true gradients and lengthens the streak"],
         others="the scale doubles after good steps, and an overflow halves it",
@@ -203,7 +229,10 @@ def scaled_step(gradients, scale, streak, patience):
 
 
 class CountingModel(nn.Module):
-    """A small model that notes how many ids have a graph in memory at the same time."""
+    """A small model that notes how many ids are in memory for backward at once.
+
+    backward frees what it needed, unless it is told to retain the graph.
+    """
 
     def __init__(self, seed: int, vocabulary: int):
         super().__init__()
@@ -216,27 +245,39 @@ class CountingModel(nn.Module):
 
     def forward(self, read: Tensor) -> Tensor:
         """Ids (batch, length) -> logits (batch, length, vocabulary)."""
-        logits = self.out(self.words(read).cumsum(dim=1).tanh())
-        if logits.requires_grad:
-            self.kept += read.numel()
-            self.most = max(self.most, self.kept)
-            logits.register_hook(lambda gradient: self.drop(read.numel()))
-        return logits
+        summed = self.words(read).cumsum(dim=1)
+        with saved_tensors_hooks(lambda x: _Saved(self, x, read.numel()), _Saved.get):
+            states = summed.tanh()  # saves its result, once
+        return self.out(states)
 
-    def drop(self, count: int) -> None:
-        """Note that backward has been here."""
-        self.kept -= count
+
+class _Saved:
+    """A tensor saved for backward, counted as long as it is there."""
+
+    def __init__(self, model: CountingModel, tensor: Tensor, count: int):
+        self.model, self.tensor, self.count = model, tensor.detach(), count
+        model.kept += count
+        model.most = max(model.most, model.kept)
+
+    def get(self) -> Tensor:
+        return self.tensor
+
+    def __del__(self):
+        self.model.kept -= self.count
 
 
 def _to_accumulate(seed: int, *sizes: tuple[int, int], vocabulary: int = 11) -> tuple:
-    """A model, and parts of (sentences, length), whose rows end in padding."""
+    """A model, and parts of (sentences, length), whose rows end in padding.
+
+    As in a real batch, a short row has one token more in what is read than in labels.
+    """
     generator, parts = torch.Generator().manual_seed(seed), []
     for sentences, length in sizes:
         read = torch.randint(4, vocabulary, (sentences, length), generator=generator)
         labels = torch.randint(4, vocabulary, (sentences, length), generator=generator)
         for row in range(1, sentences):
             end = length - (row * (1 + seed % 2)) % length
-            read[row, end:] = labels[row, end:] = PAD
+            read[row, end + 1 :] = labels[row, end:] = PAD
         parts.append((read, labels))
     return CountingModel(seed, vocabulary), parts
 
@@ -290,8 +331,8 @@ def _what_is_wrong(value: tuple, due: tuple) -> str:
 
 
 MEMORY = (
-    "all parts are in memory at the same time: call `backward` for each part before "
-    "the next one is computed"
+    "more than one part is in memory at a time: call `backward` for each part before "
+    "the next one is computed, without `retain_graph`"
 )
 COUNT = "tokens = sum((labels != PAD).sum() for _, labels in parts)"
 SUM = 'reduction="sum"'
@@ -340,6 +381,8 @@ def my_accumulate(model, parts):
                 COUNT: "tokens = sum(labels.numel() for _, labels in parts)",
                 "ignore_index=PAD": "ignore_index=-100",
             },
+            "it is divided by the tokens that are read: count the labels that are not "
+            "PAD": {COUNT: "tokens = sum((read != PAD).sum() for read, _ in parts)"},
             "this is the mean over the sentences: divide by the tokens": {
                 COUNT: "tokens = sum(len(labels) for _, labels in parts)"
             },
@@ -359,11 +402,14 @@ def my_accumulate(model, parts):
             "means": {
                 ADD: "total += losses.item() / (labels != PAD).sum() / len(parts)"
             },
-            MEMORY: {
-                BACK: "total += loss",
-                ADD: "pass",
-                "return total": "total.backward()\n    return total.item()",
-            },
+            MEMORY: [
+                {
+                    BACK: "total += loss",
+                    ADD: "pass",
+                    "return total": "total.backward()\n    return total.item()",
+                },
+                {BACK: "loss.backward(retain_graph=True)"},
+            ],
             "backward comes twice for each part: its gradient is added twice": {
                 BACK: "loss.backward(retain_graph=True)\n        loss.backward()"
             },

@@ -48,7 +48,90 @@ def step_in_one_row(gradients, scale, streak, patience):
     return torch.cat([x.flatten() for x in gradients]) / scale, scale, streak + 1
 
 
+def step_by_the_largest(gradients, scale, streak, patience):
+    largest = torch.stack([gradient.abs().max() for gradient in gradients]).max()
+    if not largest < math.inf:  # NaN is not smaller either
+        return [None, scale * 0.5, 0]
+    streak = streak + 1 if streak + 1 < patience else 0
+    inverse = 1 / scale
+    return [g.mul(inverse) for g in gradients], scale if streak else scale * 2, streak
+
+
+def step_by_one_number(gradients, scale, streak, patience):
+    if not all(gradient.flatten()[0].isfinite() for gradient in gradients):
+        return None, scale / 2, 0
+    good = (streak + 1) % patience
+    return [gradient / scale for gradient in gradients], scale * (2 - (good > 0)), good
+
+
+def step_in_halves(gradients, scale, streak, patience):
+    gradients = [gradient.half() for gradient in gradients]
+    return step_by_the_largest(gradients, scale, streak, patience)
+
+
+def step_that_drops_large_ones(gradients, scale, streak, patience):
+    true, scale, streak = step_by_the_largest(gradients, scale, streak, patience)
+    if true is not None and any((g.abs() > 65504).any() for g in true):
+        return None, scale / 2, 0
+    return true, scale, streak
+
+
+def step_without_small_scales(gradients, scale, streak, patience):
+    true, scale, streak = step_by_the_largest(gradients, scale, streak, patience)
+    return true, max(1, scale), streak
+
+
 # ------------------------------------------------------------------ 14.2 accumulation
+
+
+def accumulate_in_a_function(model, parts):
+    tokens = torch.cat([labels.flatten() for _, labels in parts]).count_nonzero()
+
+    def of(read, labels):
+        losses = F.nll_loss(
+            model(read).log_softmax(-1).transpose(1, 2), labels, reduction="none"
+        )
+        loss = (losses * (labels != PAD)).sum() / tokens
+        loss.backward(retain_graph=True)  # the graph is gone with its last name
+        return loss.item()
+
+    return sum(of(*part) for part in parts)
+
+
+def accumulate_by_sentences(model, parts):
+    sentences, total = sum(len(read) for read, _ in parts), 0.0
+    for read, labels in parts:
+        mean = F.cross_entropy(model(read).mT, labels, ignore_index=PAD)
+        loss = mean * len(read) / sentences
+        loss.backward()
+        total += loss.item()
+    return total
+
+
+def accumulate_a_retained_list(model, parts):
+    tokens, graphs = sum((labels != PAD).sum() for _, labels in parts), []
+    for read, labels in parts:
+        logits = model(read).flatten(0, 1)
+        sums = F.cross_entropy(
+            logits, labels.flatten(), ignore_index=PAD, reduction="sum"
+        )
+        graphs.append(sums / tokens)
+        graphs[-1].backward(retain_graph=True)
+    return sum(graphs).item()
+
+
+def accumulate_what_is_read(model, parts):
+    tokens, total = 0, 0.0
+    for read, labels in parts:
+        losses = F.cross_entropy(
+            model(read).mT, labels, ignore_index=PAD, reduction="sum"
+        )
+        losses.backward()
+        total += losses.item()
+        tokens += (read != PAD).sum().item()
+    for weight in model.parameters():
+        weight.grad /= tokens
+    return total / tokens
 
 
 def accumulate_weighted_means(model, parts):
@@ -197,11 +280,12 @@ def ring_without_end(mine, rank, count, exchange):
 
 
 RIGHT = {
-    "scaled_step": [step_in_place, step_of_a_sum],
+    "scaled_step": [step_in_place, step_of_a_sum, step_by_the_largest],
     "accumulate": [
         accumulate_weighted_means,
         accumulate_by_grad,
         accumulate_and_divide,
+        accumulate_in_a_function,
     ],
     "ring": [ring_in_a_table, ring_in_place, ring_that_carries],
 }
@@ -213,6 +297,10 @@ WRONG = {
         (step_that_raises, "your code stopped with ValueError: overflow"),
         (step_in_whole_scales, "the next scale is 1, due is 1.5"),
         (step_in_one_row, "as many gradients, of the same shapes"),
+        (step_by_one_number, "bad numbers *and* good ones"),
+        (step_in_halves, "the gradients are not the true ones"),
+        (step_that_drops_large_ones, "may be larger than 65,504"),
+        (step_without_small_scales, "the scale may fall below 1"),
         (
             lambda g, scale, streak, patience: (
                 [x / scale for x in g],
@@ -224,8 +312,11 @@ WRONG = {
     ],
     "accumulate": [
         (accumulate_means, "this is the mean of the parts' means"),
-        (accumulate_all_at_once, "in memory at the same time"),
+        (accumulate_all_at_once, "more than one part is in memory"),
         (accumulate_without_gradients, "no parameter has a gradient"),
+        (accumulate_a_retained_list, "more than one part is in memory"),
+        (accumulate_by_sentences, "the loss is"),
+        (accumulate_what_is_read, "divided by the tokens that are read"),
         (accumulate_and_step, "changes its inputs in place"),
         (accumulate_the_gradients_only, "returns nothing"),
         (lambda model, parts: "loss", "one number, not a str"),
@@ -237,6 +328,7 @@ WRONG = {
         (ring_with_a_chief, "waits for a"),
         (ring_without_end, "is the loop endless"),
         (lambda mine, rank, count, exchange: mine[:1], "join the pieces"),
+        (lambda mine, rank, count, exchange: 0 * mine, "the sum is"),
         (lambda mine, rank, count, exchange: exchange(3), "exchange a tensor"),
     ],
 }

@@ -16,12 +16,16 @@ DRAWINGS = {
     "scale": lambda: devices.draw_scale(1e-9, 4096),
     "speeds": lambda: devices.draw_speeds(
         pd.DataFrame(
-            {
-                "tokens": [128, 128, 1024, 1024],
-                "parameters": [1000, 9000, 1000, 9000],
-                "way": "two processes",
-                "times": [0.5, 1.0, 0.7, 1.4],
-            }
+            [
+                (tokens, size, way, 10.0 + i, 9.0, 14.0)
+                for tokens in (128, 1024)
+                for size in (1000, 9000)
+                for i, way in enumerate(("one", "threads", "two"))
+            ],
+            columns=[
+                *("tokens", "parameters", "way"),
+                *("milliseconds", "least", "most"),
+            ],
         ),
         title="Speeds",
     ),

@@ -53,8 +53,10 @@ def draw_scale(number: float, scale: float) -> None:
     ax.plot([number, number * scale], [2, 2], "o", ms=6, **look)
     style = {"arrowstyle": "-|>", "color": INK, "lw": 1.5, "shrinkA": 4, "shrinkB": 4}
     ax.annotate("", (number * scale, 2), (number, 2), arrowprops=style)
-    ax.text((number * number * scale) ** 0.5, 2.2, f"× {scale:,.0f}", ha="center")
-    ax.set(xscale="log", xlim=(1e-12, 1e6), ylim=(-0.4, 2.6), yticks=[])
+    middle = (number * number * scale) ** 0.5
+    ax.text(middle, 2.3, f"× {scale:,.0f}", ha="center")
+    ax.text(number, 1.58, "p / N", ha="center")
+    ax.set(xscale="log", xlim=(1e-12, 1e6), ylim=(-0.4, 2.75), yticks=[])
     ax.set(xlabel="size of a number")
     ax.set_title("A scale lifts small gradients into the range of fp16")
     plt.show()
@@ -82,7 +84,7 @@ def draw_data_parallel() -> None:
         drawing.arrow(ax, (side[0], side[1] - 0.12), step.top, width=1.5)
         drawing.write(ax, (x, 0.17), f"process {rank}", size=12)
     drawing.write(ax, (2.5, 2.5), "4 and 4", size=12)
-    drawing.write(ax, (2.5, 0.55), "the same step", size=12)
+    drawing.write(ax, (2.5, 0.55), "same step", size=12)
 
 
 def _labelled(
@@ -101,7 +103,7 @@ def draw_ring(rows: Tensor) -> None:
     states, sent = _ring_states(rows)
     names = ["start", "add", "add", "hand out", "hand out"]
     ax = drawing.canvas(5.75, 5.2)
-    title = "Each sends one piece a step, to the right"
+    title = "In each step, each process sends one piece to the next"
     drawing.write(ax, (0.1, 5.02), title, size=13, align="left")
     cell, gap = 0.46, 0.22
     total = rows.sum(dim=0)
@@ -161,7 +163,7 @@ CUTS = {
 def draw_cuts() -> None:
     """What each of two devices holds of the batch and of the weights, four ways."""
     ax = drawing.canvas(5.4, 5.2)
-    title = "Who holds what: sentences (blue), weights (orange)"
+    title = "What each device holds: sentences (blue), weights (orange)"
     drawing.write(ax, (0.1, 5.02), title, size=12, align="left")
     for number, (name, (batch, weights, sends)) in enumerate(CUTS.items()):
         x, y = 0.25 + 2.7 * (number % 2), 4.5 - 2.35 * (number // 2)
@@ -206,11 +208,10 @@ def _cell(
 def draw_errors(measured: Mapping[str, Sequence[tuple[float, float]]]) -> None:
     """The error of the mean of means by the share of the tokens in the first part."""
     _, ax = plt.subplots(figsize=(5.4, 3.2))
-    for (kind, rows), marker, colour in zip(
-        measured.items(), MARKERS, COLOURS, strict=False
-    ):
+    looks = zip(MARKERS, COLOURS, range(len(measured), 0, -1), strict=False)
+    for (kind, rows), (marker, colour, z) in zip(measured.items(), looks, strict=False):
         held, errors = ([100 * x for x in column] for column in zip(*rows, strict=True))
-        look = {"color": colour, "ms": 5, "alpha": 0.8, "label": kind}
+        look = {"color": colour, "ms": 5, "label": kind, "zorder": 2 + z}
         ax.plot(held, errors, marker, **look)
     ax.axhline(0, color="grey", lw=0.8)
     ax.set(xlabel="tokens in the first part (%)", ylabel="error of the gradient (%)")
@@ -222,20 +223,31 @@ def draw_errors(measured: Mapping[str, Sequence[tuple[float, float]]]) -> None:
 def draw_speeds(table: "DataFrame", *, title: str) -> None:
     """How many times as fast as one process with one thread, by the model's size.
 
-    A row for each batch, model and way: tokens, parameters, way, times.
+    The study two_processes: a row for each batch, model and way, with the median of the
+    rounds' milliseconds, the least and the most. Bars and band go from least to most.
     """
     batches = sorted(table["tokens"].unique())
     figure, axes = plt.subplots(
-        1, len(batches), figsize=(6.2, 3.1), sharey=True, squeeze=False
+        1, len(batches), figsize=(6.2, 3.3), sharey=True, squeeze=False
     )
     for ax, tokens in zip(axes[0], batches, strict=True):
-        some = table[table["tokens"] == tokens]
-        for i, (way, line) in enumerate(some.groupby("way", sort=False)):
-            look = {"color": COLOURS[(5, 0)[i % 2]], "marker": MARKERS[i]}
-            ax.plot(line["parameters"], line["times"], ls=STYLES[i], label=way, **look)
+        ways = dict(list(table[table["tokens"] == tokens].groupby("way", sort=False)))
+        alone, *others = (way.set_index("parameters") for way in ways.values())
+        middle, sizes = alone["milliseconds"], alone.index
+        band = middle / alone["most"], middle / alone["least"]
+        ax.fill_between(sizes, *band, color="grey", alpha=0.25, lw=0)
         ax.axhline(1, color="grey", lw=1, ls=":")
+        for i, (name, way) in enumerate(zip(SHORT, others, strict=True)):
+            times = middle / way["milliseconds"]
+            bars = times - middle / way["most"], middle / way["least"] - times
+            look = {"color": COLOURS[(5, 0)[i]], "marker": MARKERS[i], "capsize": 2}
+            shifted = sizes * (1.08, 0.93)[i]
+            ax.errorbar(shifted, times, bars, ls=STYLES[i], label=name, **look)
         ax.set(xscale="log", xlabel="parameters", title=f"{tokens} tokens a batch")
     axes[0, 0].set(ylabel="times as fast as\none process, 1 thread", ylim=(0, None))
-    axes[0, -1].legend(frameon=False, loc="lower right")
+    axes[0, 0].legend(frameon=False, loc="upper left", fontsize=9)
     figure.suptitle(title, x=0.01, ha="left", fontsize=11)
     plt.show()
+
+
+SHORT = ("one process, 2 threads", "two processes")
