@@ -106,7 +106,8 @@ def symptom_table(
     heatmap(found, rows, checks, title="", **options, numbers=lambda x: "✗" * bool(x))
     ax.figure.suptitle(title, x=0.02, ha="left", fontsize=11)
     ax.xaxis.tick_top()
-    ax.set_xticklabels(checks, rotation=90, ha="center", va="bottom", fontsize=9.5)
+    above = {"ha": "left", "va": "center", "rotation_mode": "anchor"}
+    ax.set_xticklabels(checks, rotation=90, fontsize=9.5, **above)
     ax.tick_params(axis="y", labelsize=9.5)
     for line in range(1, len(rows)):
         ax.axhline(line, color="white", lw=2)
@@ -117,7 +118,7 @@ def symptom_table(
 def costs(table: pd.DataFrame, groups: Mapping[str, Sequence[str]]) -> None:
     """Score and training loss of every run, a row for each fault, in groups."""
     figure, (left, right) = plt.subplots(
-        1, 2, figsize=(5, 9), sharey=True, width_ratios=(5, 4)
+        1, 2, figsize=(5, 9.4), sharey=True, width_ratios=(5, 4)
     )
     labels, y = {}, 0
     for number, (group, names) in enumerate(groups.items()):
@@ -137,12 +138,12 @@ def costs(table: pd.DataFrame, groups: Mapping[str, Sequence[str]]) -> None:
     left.axvspan(*100 * sound["right"].agg(["min", "max"]), color="grey", alpha=0.2)
     right.axvspan(*sound["train"].agg(["min", "max"]), color="grey", alpha=0.2)
     left.set_yticks([*labels], [*labels.values()], fontsize=9.5)
-    left.set(xlabel="sentences right (%)", xlim=(-6, 106), ylim=(y - 0.4, -0.6))
-    right.set(xscale="log", xlabel="training loss (nats)")
+    left.set(xlabel="right (%)", xlim=(-6, 106), ylim=(y - 0.4, -0.6))
+    right.set(xscale="log", xlabel="training loss")
     title = "Five seeds each; grey: the range of sound runs"
     figure.suptitle(title, x=0.02, ha="left", fontsize=11)
     plt.show()
 
 
 def _in_lines(name: str) -> str:
-    return textwrap.fill(name, 26)
+    return textwrap.fill(name, 28, break_on_hyphens=False)
