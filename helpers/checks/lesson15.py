@@ -1,19 +1,19 @@
 """The exercises of lesson 15, debugging: reference answers and mistakes."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import wraps
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from helpers import PAD
 from helpers.checks.engine import Exercise, Part
 from helpers.checks.findings import Stop, wrong
 from helpers.checks.values import Values
 from helpers.debugger.breaking import Mutant
-from helpers.debugger.sealed import KEPT, secret
+from helpers.debugger.sealed import KEPT, SHOWN, secret
 
 WORDS = 50  # ordinary words have ids from 4 to 49
 ROWS = 3
@@ -22,9 +22,10 @@ ROWS = 3
 class Writer(nn.Module):
     """A model small enough to be wrong in one place: (source, target) -> logits.
 
-    `leak` (ROWS or 1, length, length) is added to the causal weights. `loud` makes one
-    word by far the likeliest everywhere. `reads` is what of the source is read: "all",
-    "nothing", or the "number" of its words. `grain` is the size of rounding. `about`
+    `leak` (length, length) is added to the causal weights. `spies` move one logit a
+    little where a sentence has a certain token. `loud` makes one word by far the
+    likeliest everywhere. `reads` is what of the source is read: "all", "nothing", "one"
+    word of it, or the "number" of its words. `grain` is the size of rounding. `about`
     says what the model is, `due` what an answer is to say of it.
     """
 
@@ -34,6 +35,7 @@ class Writer(nn.Module):
         seed: int,
         leak: Tensor | None = None,
         *,
+        spies: Sequence["Spy"] = (),
         loud: float = 0.0,
         reads: str = "all",
         grain: float = 0.0,
@@ -42,10 +44,9 @@ class Writer(nn.Module):
         super().__init__()
         draws = torch.randn(2, WORDS, 8, generator=_generator(seed))
         self.words, self.out = (nn.Parameter(x, requires_grad=False) for x in draws)
-        self.leak = nn.Parameter(
-            torch.zeros(1, 1, 1) if leak is None else leak, requires_grad=False
-        )
-        self.about, self.due = about, due
+        leak = torch.zeros(99, 99) if leak is None else leak
+        self.leak = nn.Parameter(leak, requires_grad=False)
+        self.about, self.due, self.spies = about, due, spies
         self.loud, self.reads, self.grain = loud, reads, grain
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
@@ -53,22 +54,51 @@ class Writer(nn.Module):
         length = target.size(1)
         weights = torch.ones(length, length).tril()
         weights = weights / weights.sum(dim=-1, keepdim=True)
-        if self.leak.size(1) > 1:
-            weights = weights + self.leak[: len(target), :length, :length]
+        weights = weights + self.leak[:length, :length]
         context = weights @ self.words[target] + self.memory(source)[:, None]
         logits = context.tanh() @ self.out.T
-        logits = logits + self.loud * F.one_hot(torch.tensor(7), WORDS)
-        return logits + self.grain * (target.sum(dim=1) % 7)[:, None, None]
+        logits[..., 7] += self.loud
+        for spy in self.spies:
+            spy.moves(logits, source if spy.side == "source" else target)
+        if self.grain:
+            logits += self.grain * (target.sum(dim=1) % 7)[:, None, None]
+        return logits
 
     def memory(self, source: Tensor) -> Tensor:
         """What is read of the source, (batch, 8)."""
         real = (source != PAD).float()
         if self.reads == "nothing":
             return torch.zeros(len(source), 8)
+        if self.reads == "one":
+            return self.words[source[:, 1]]
         if self.reads == "number":
             return real.sum(dim=1, keepdim=True).expand(-1, 8) / 10
         places = real * torch.arange(1.0, source.size(1) + 1)
         return (places[..., None] * self.words[source]).sum(dim=1) / 10
+
+
+@dataclass(frozen=True)
+class Spy:
+    """Moves the logit of `word` at `query`, where `token` stands at `key` of a side."""
+
+    query: int
+    key: int
+    token: int
+    word: int
+    amount: float
+    side: str = "target"
+
+    def moves(self, logits: Tensor, tokens: Tensor) -> None:
+        """Change logits (batch, length, WORDS), if both sides are long enough."""
+        if self.query < logits.size(1) and self.key < tokens.size(1):
+            seen = tokens[:, self.key] == self.token
+            logits[:, self.query, self.word] += self.amount * seen
+
+
+def _spy(tokens: Tensor, row: int, query: int, key: int, **options) -> Spy:
+    """A spy on a token of one sentence; which way it moves what varies with the row."""
+    token, amount = int(tokens[row % ROWS, key]), 0.002 * (-1) ** row
+    return Spy(query, key, token, word=4 + 9 * row % 46, amount=amount, **options)
 
 
 def _generator(seed: int) -> torch.Generator:
@@ -84,12 +114,10 @@ def _sentences(seed: int, length: int) -> tuple[Tensor, Tensor]:
     return source, target
 
 
-def _hole(
-    length: int, query: int, key: int, size: float, row: int | None = None
-) -> Tensor:
-    """A leak (ROWS, length, length) from a key to a query, in one sentence or all."""
-    leak = torch.zeros(ROWS, length, length)
-    leak[slice(None) if row is None else row, query, key] = size
+def _hole(length: int, query: int, key: int, size: float) -> Tensor:
+    """A leak (length, length) from a key to a query."""
+    leak = torch.zeros(length, length)
+    leak[query, key] = size
     return leak
 
 
@@ -105,6 +133,12 @@ CAUSAL_MISTAKES = {
     "only the first token after the start mark is changed: try every position": {
         LOOP: "for position in [1]:"
     },
+    "the first token after the start mark is never changed: try every position": {
+        LOOP: "for position in range(2, target.size(1)):"
+    },
+    "the last token is never changed: try every position": {
+        LOOP: "for position in range(1, target.size(1) - 1):"
+    },
     "the tokens are changed behind one cut only: a leak inside a half does not cross "
     "it; try every position": {
         LOOP: "for position in [target.size(1) // 2]:",
@@ -113,6 +147,10 @@ CAUSAL_MISTAKES = {
     "only the likeliest words are compared: a faint leak moves no maximum": {
         "(after - before)[": "(after.argmax(-1) - before.argmax(-1)).abs()["
     },
+    "only a rise or only a fall is compared: take the absolute value": [
+        {COMPARED: "[:, :position].max()"},
+        {COMPARED: "[:, :position].neg().max()"},
+    ],
     "rounding counts as a leak: allow a change of up to 1e-4": {"> 1e-4": "> 0"},
     "a faint leak counts as rounding: allow a change of up to 1e-4, no more": {
         "> 1e-4": "> 0.1"
@@ -125,8 +163,11 @@ CAUSAL_MISTAKES = {
     "only the first position is compared: all before the new token": {
         COMPARED: "[:, 0].abs().max()"
     },
-    "only the first sentence is compared: all of the batch": {
-        COMPARED: "[0, :position].abs().max()"
+    "only one sentence is compared: all of the batch": [
+        {COMPARED: f"[{row}, :position].abs().max()"} for row in (0, 1, -1)
+    ],
+    "the mean is compared, in which a single leak is lost: take the maximum": {
+        COMPARED: "[:, :position].abs().mean()"
     },
     "the source is changed: every position may see all of it; change the target": {
         "other = target.clone()": "other = source.clone() if position < "
@@ -160,55 +201,42 @@ def _shuffled(cases: list[tuple], seed: int) -> tuple[list, ...]:
 
 
 def _causal_inputs(seed: int) -> tuple[list, ...]:
-    """Models with and without a leak, each with sentences of its own."""
+    """Models with and without a leak, and the same sentences for each."""
     length, generator = 10 + seed % 3, _generator(seed)
-    wide = torch.ones(length - 1).diag(1)[None].expand(ROWS, -1, -1)
-    future = torch.ones(length, length).triu(1)[None].expand(ROWS, -1, -1)
+    sides = _sentences(seed, length)
+    future = torch.ones(length, length).triu(1)
     holes = (torch.rand(length, length, generator=generator) < 0.1).float().triu(1)
     holes[0], holes[1, length - 1] = 0, 1
     near = 1 + seed % 2
+    far = _hole(length, near, near + 2, 0.4)
+    faint = _hole(length, near, near + 2, 0.003)
+    first, last = (_hole(length, i, length - 1, 0.4) for i in (0, length - 2))
+    wide = 0.3 * torch.ones(length - 1).diag(1)
     cases = [
         ("it is sound", None, {}),
-        ("it has no causal mask", future / length, {}),
-        ("its mask is one place too wide", 0.3 * wide, {}),
         ("it is sound, and rounds", None, {"grain": 1e-6}),
         ("it is sound, and reads no source", None, {"reads": "nothing"}),
-        (
-            f"position {near} sees token {near + 2}",
-            _hole(length, near, near + 2, 0.4),
-            {"loud": 20.0},
-        ),
-        (
-            f"position {near} sees a little of token {near + 2}",
-            _hole(length, near, near + 2, 0.003),
-            {"loud": 20.0},
-        ),
-        (
-            "a tenth of its mask is holes, and faint",
-            0.004 * holes.expand(ROWS, -1, -1),
-            {},
-        ),
-        (
-            "the first position sees the last token",
-            _hole(length, 0, length - 1, 0.4),
-            {},
-        ),
-        (
-            "the position before the last sees the last token",
-            _hole(length, length - 2, length - 1, 0.4),
-            {},
-        ),
-        (
-            "only in the last sentence a position sees a later token",
-            _hole(length, near, near + 3, 0.4, row=-1),
-            {},
-        ),
+        ("it has no causal mask", future / length, {}),
+        ("its mask is one place too wide", wide, {}),
+        (f"position {near} sees token {near + 2}", far, {"loud": 20.0}),
+        (f"position {near} sees a little of token {near + 2}", faint, {"loud": 20.0}),
+        ("a tenth of its mask is holes, and faint", 0.004 * holes, {}),
+        ("the first position sees the last token", first, {}),
+        ("the position before the last sees the last token", last, {}),
     ]
-    found = []
-    for i, (about, leak, options) in enumerate(cases):
-        model = Writer(about, seed + i, leak, due=leak is None, **options).eval()
-        found.append((model, *_sentences(seed + i, length)))
-    return _shuffled(found, seed)
+    for key in range(1 + seed % 2, length, 2):
+        query = int(torch.randint(key, (), generator=generator))
+        about = (
+            f"one logit of position {query} tells by 0.002 whether token {key} is a "
+            "certain word, which stands there in one sentence"
+        )
+        spies = [_spy(sides[1], key // 2, query, key)]
+        cases.append((about, None, {"spies": spies}))
+    models = [
+        Writer(about, seed + i, leak, due=i < 3, **options).eval()
+        for i, (about, leak, options) in enumerate(cases)
+    ]
+    return _shuffled([(model, *sides) for model in models], seed)
 
 
 is_causal = Exercise(
@@ -269,11 +297,12 @@ class Steps(nn.Module):
 
     `fault` is "" for the prefix run again, or what a step gets instead: only the newest
     "word", the "last" five words, or as many words of the "source" as are written.
+    `spies` move one logit of a step a little, where a sentence has a certain token.
     """
 
-    def __init__(self, writer: Writer, fault: str = ""):
+    def __init__(self, writer: Writer, fault: str = "", spies: Sequence[Spy] = ()):
         super().__init__()
-        self.writer, self.fault = writer, fault
+        self.writer, self.fault, self.spies = writer, fault, spies
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
         """The logits of every step, (batch, length, WORDS)."""
@@ -282,7 +311,10 @@ class Steps(nn.Module):
             start = {"word": end - 1, "last": max(0, end - 5)}.get(self.fault, 0)
             read = source[:, :end] if self.fault == "source" else source
             found.append(self.writer(read, target[:, start:end])[:, -1])
-        return torch.stack(found, dim=1)
+        logits = torch.stack(found, dim=1)
+        for spy in self.spies:
+            spy.moves(logits, target)
+        return logits
 
 
 FUTURE = """\
@@ -324,6 +356,28 @@ CAUSE_MISTAKES = {
     "only the last word of the target is changed: try every position": {
         "range(1, target.size(1))": "[target.size(1) - 1]"
     },
+    "only the first word of the target is changed: try every position": {
+        "range(1, target.size(1))": "[1]",
+        "other[:, position:] = 4 + (other[:, position:] - 3) % 46": "other[:, 1] = "
+        "4 + (other[:, 1] - 3) % 46",
+    },
+    "only one word of the source is changed: it may read another; change all": [
+        {
+            "4 + (source - 3) % 46": "torch.where(torch.arange(source.size(1)) == "
+            f"{place} % source.size(1), 4 + (source - 3) % 46, source)"
+        }
+        for place in (0, -1)
+    ],
+    "only a rise or only a fall is compared: take the absolute value": [
+        {"(a - b).abs().max()": "(a - b).max()"},
+        {"(a - b).abs().max()": "(b - a).max()"},
+    ],
+    "only one sentence is compared: all of the batch": [
+        {"(a - b).abs().max()": f"(a - b)[{row}].abs().max()"} for row in (0, 1, -1)
+    ],
+    "the mean is compared, in which a faint difference is lost: take the maximum": {
+        "(a - b).abs().max()": "(a - b).abs().mean()"
+    },
     "the position of the new word is compared, too: it may change": {
         "(source, other)[:, :position], whole[:, :position]": "(source, other)"
         "[:, : position + 1], whole[:, : position + 1]"
@@ -335,33 +389,46 @@ CAUSES = "future", "source", "steps", "sound"
 
 
 def _cause_inputs(seed: int) -> tuple[list, ...]:
-    """Models with one cause each, or none, with their steps and sentences."""
-    length = 9 + seed % 3
-    near = 1 + seed % 2
+    """Models with one cause each, or none, with their steps and the same sentences."""
+    length, generator = 9 + seed % 3, _generator(seed)
+    source, target = _sentences(seed, length)
+    near, end = 1 + seed % 2, length - 1
+    middle = 2 + int(torch.randint(length - 3, (), generator=generator))
     faint = _hole(length, near, near + 2, 0.003)
-    wide = 0.3 * torch.ones(length - 1).diag(1)[None].expand(ROWS, -1, -1)
+    wide = 0.3 * torch.ones(length - 1).diag(1)
     cases = [
-        ("sound", "", "it is sound", None, {}),
-        ("sound", "", "it is sound, and rounds", None, {"grain": 1e-6}),
-        ("future", "", "its mask is one place too wide", wide, {}),
-        ("future", "", "a position sees a little of a later word", faint, {"loud": 20}),
-        ("source", "", "it reads no source", None, {"reads": "nothing"}),
-        ("source", "", "it only counts the source's words", None, {"reads": "number"}),
-        ("steps", "word", "every step is told that it is the first", None, {}),
-        ("steps", "last", "its cache keeps five words", None, {}),
+        ("sound", "none of the three is true", {}),
+        ("sound", "none is true, and it rounds", {"grain": 1e-6}),
+        ("sound", "none is true, and one word is loud", {"loud": 20.0}),
+        ("sound", "it reads one source word, the second", {"reads": "one"}),
+        ("future", "its mask is one place too wide", {"leak": wide}),
+        ("future", "it sees a bit of a later word", {"leak": faint, "loud": 20.0}),
+        ("source", "it reads no source", {"reads": "nothing"}),
+        ("source", "it only counts the source's words", {"reads": "number"}),
+        ("steps", "every step is told that it is the first", {"step": "word"}),
+        ("steps", "its cache keeps five words", {"step": "last", "loud": 20.0}),
         (
             "steps",
-            "source",
             "a step sees as many source words as are written",
-            None,
-            {},
+            {"step": "source"},
         ),
     ]
+    for row in (0, 3):  # the same sentence, the other way
+        spy = _spy(source, row, end, 1, side="source")
+        about = "it tells a bit of one source word, at the last position"
+        cases.append(("sound", about, {"reads": "nothing", "spies": [spy]}))
+    for row, key in enumerate((1, middle, end)):
+        query = int(torch.randint(key, (), generator=generator))
+        about = f"a logit of position {query} tells a bit of token {key}, in a sentence"
+        cases.append(("future", about, {"spies": [_spy(target, row, query, key)]}))
+        step = key - (row == 0)
+        about = f"one logit of step {step} is off by 0.002, in one sentence"
+        cases.append(("steps", about, {"stepped": [_spy(target, row, step, key)]}))
     found = []
-    for i, (due, fault, about, leak, options) in enumerate(cases):
-        writer = Writer(about, seed + i, leak, due=due, **options).eval()
-        sentences = _sentences(seed + i, length)
-        found.append((writer, Steps(writer, fault).eval(), *sentences))
+    for i, (due, about, options) in enumerate(cases):
+        fault, spies = options.pop("step", ""), options.pop("stepped", ())
+        writer = Writer(about, seed + i, due=due, **options).eval()
+        found.append((writer, Steps(writer, fault, spies).eval(), source, target))
     return _shuffled(found, seed)
 
 
@@ -379,7 +446,7 @@ def find_cause(logits, steps, source, target):
         "find_cause",
         CAUSE_MISTAKES,
         lambda seed: [_cause_inputs(seed), _cause_inputs(seed + 1)],
-        ["two sound models are told to be sound"],
+        ["of six models none of the three is true, and you say “sound”"],
         others="your experiment tells all three causes apart",
         doubt="",
         gradients=False,
@@ -408,23 +475,6 @@ first = "weights applied to the keys"
 second = "no causal mask"
 third = "no scale"
 """
-CHOICES = (
-    "heads split by view alone",
-    "masks repeated in another order than heads",
-    "norm over length and features",
-    "result of masked_fill thrown away",
-    "no causal mask",
-    "causal mask one place too wide",
-    "weights applied to the keys",
-    "the residual taken and never added",
-    "softmax before the cross-entropy",
-    "the positional table is no buffer",
-    "hidden scores filled with -1e9",
-    "hidden scores filled with -inf",
-    "no scale",
-    "scale from d_head // heads",
-    "norm by the unbiased standard deviation",
-)
 SAME_CHECKS = (
     "it fails the same checks, in another way: read which places or names their lines "
     "give, and draw what changes"
@@ -451,12 +501,12 @@ diagnosis = Values(
     {
         name: {
             claimed: _against(secret(number), claimed)
-            for claimed in CHOICES
+            for claimed in SHOWN
             if claimed != secret(number).fault
         }
         for name, number in PLACES.items()
     },
     {"": "this is none of the faults"},
     kinds={"": "the name of a fault is due, as text"},
-    choices=CHOICES,
+    choices=SHOWN,
 )

@@ -5,6 +5,7 @@ import functools
 import torch
 from matplotlib import pyplot as plt
 from torch import Tensor
+from torch.nn import functional as F
 
 from helpers import PAD
 from helpers.debugger.measures import about
@@ -24,8 +25,10 @@ SIDES = {
 def attention_is_sound(subject: Subject) -> str:
     """Attention's rows sum to one, and a word gives no weight to hidden keys.
 
-    What padding looks at is nobody's business: nothing reads its output. A row may be
-    off its sum by a thousandth. Does not hold for attentions that are no softmax.
+    What padding looks at is nobody's business: nothing reads its output. A model that
+    pads its input has larger maps: their further rows and columns are padding, too. A
+    row may be off its sum by a thousandth. Does not hold for attentions that are no
+    softmax.
     """
     if subject.attention is None:
         raise Unknown("no `attention` given")
@@ -37,43 +40,43 @@ def attention_is_sound(subject: Subject) -> str:
         maps = subject.attention(*sides.values())
     if not any(maps.values()):
         raise Unknown("`attention` gives no map")
-    hidden = _hidden(sides)
-    if not maps.keys() <= hidden.keys():
-        due, given = ", ".join(hidden), ", ".join(maps)
+    known = {kind: pair for kind, pair in SIDES.items() if {*pair} <= {*sides}}
+    if not maps.keys() <= known.keys():
+        due, given = ", ".join(known), ", ".join(maps)
         raise Fails(f"`attention` gives maps of {given}, where there is {due}")
     for kind, layers in maps.items():
         for layer, weights in enumerate(layers):
             where = f"{kind}, layer {layer}"
-            _check_shape(weights, [sides[side] for side in SIDES[kind]], where)
+            query, key = _as_large(
+                weights, [sides[side] for side in known[kind]], where
+            )
             _check_rows(weights, where)
-            _check_hidden(weights, hidden[kind].expand_as(weights), where)
+            hidden = _hidden(query, key, causal=kind == "decoder")
+            _check_hidden(weights, hidden.expand_as(weights), where)
     return "every row of weights sums to one and leaves out what is hidden"
 
 
-def _hidden(sides: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Which keys are hidden from which queries that are words, by the kind of map."""
-    hidden = {}
-    for kind, (query, key) in SIDES.items():
-        if query not in sides or key not in sides:
-            continue
-        queries, keys = (sides[name] == PAD for name in (query, key))
-        unseen = keys[:, None, None]
-        if kind == "decoder":
-            length = keys.size(1)
-            ones = torch.ones(length, length, dtype=torch.bool, device=keys.device)
-            unseen = unseen | ones.triu(1)
-        hidden[kind] = unseen & ~queries[:, None, :, None]
-    return hidden
-
-
-def _check_shape(weights: Tensor, sides: list[Tensor], where: str) -> None:
-    query, key = sides
-    due = (*query.shape, key.size(1))
-    if weights.dim() != 4 or (len(weights), *weights.shape[2:]) != due:
+def _as_large(weights: Tensor, sides: list[Tensor], where: str) -> list[Tensor]:
+    """Query and key, with PADs up to the size of the map; Fails if it is too small."""
+    lengths = [side.size(1) for side in sides]
+    fits = weights.dim() == 4 and len(weights) == len(sides[0])
+    further = [n - due for n, due in zip(weights.shape[2:], lengths, strict=False)]
+    if not fits or min(further) < 0:
         raise Fails(
             f"{where}: the weights have the shape {tuple(weights.shape)}, not "
-            f"({due[0]}, heads, {due[1]}, {due[2]})"
+            f"({len(sides[0])}, heads, {lengths[0]}, {lengths[1]})"
         )
+    longer = zip(sides, further, strict=True)
+    return [F.pad(side, (0, n), value=PAD) for side, n in longer]
+
+
+def _hidden(query: Tensor, key: Tensor, *, causal: bool) -> Tensor:
+    """Which keys are hidden from which queries that are words."""
+    unseen = (key == PAD)[:, None, None]
+    if causal:
+        shape = query.size(1), key.size(1)
+        unseen = unseen | torch.ones(shape, device=key.device).triu(1).bool()
+    return unseen & (query != PAD)[:, None, :, None]
 
 
 def _check_rows(weights: Tensor, where: str) -> None:

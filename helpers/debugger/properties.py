@@ -70,7 +70,8 @@ from helpers.debugger.subject import Subject, Suspect
 from helpers.debugger.verdict import TOLERANCE, Verdict
 from helpers.debugger.weights import weights_shared_as_meant
 
-# Those that lesson 15 teaches. The others look at submodules, or came later.
+# For each fault, `mutants` lists exactly those of these that fail. The others look at
+# submodules, or came later.
 FOURTEEN = (
     "same twice",
     "causal",

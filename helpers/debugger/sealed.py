@@ -15,6 +15,24 @@ from helpers.transformer import Transformer
 
 # Kept from import on: a lesson that lists a fault anew does not reach these.
 KEPT = dict(MUTANTS)
+# The faults in the lesson's table, among which each of the three is.
+SHOWN = (
+    "heads split by view alone",
+    "masks repeated in another order than heads",
+    "norm over length and features",
+    "result of masked_fill thrown away",
+    "no causal mask",
+    "causal mask one place too wide",
+    "weights applied to the keys",
+    "the residual taken and never added",
+    "softmax before the cross-entropy",
+    "the positional table is no buffer",
+    "hidden scores filled with -1e9",
+    "hidden scores filled with -inf",
+    "no scale",
+    "scale from d_head // heads",
+    "norm by the unbiased standard deviation",
+)
 
 
 def sealed(number: int) -> Transformer:

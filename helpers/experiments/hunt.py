@@ -26,22 +26,22 @@ PRINTED_IN = {
     "scale from d_head // heads": "D",
     "norm by the unbiased standard deviation": "A, C, D",
 }
-# The faults of the study silent_faults, by what they do to loss and score.
+# The faults of the study silent_faults, by what they do to the training loss.
 GROUPS = {
     "sound": ["none"],
-    "too good": [
+    "the loss is too low": [
         "labels not shifted",
         "result of masked_fill thrown away",
         "no causal mask",
         "causal mask one place too wide",
     ],
-    "fine until\nit writes": [
-        "heads split by view alone",
+    "the loss is as in sound runs": [
         "heads joined without the way back",
         "cross mask of the target",
         "positions restart with the cache",
     ],
-    "too bad": [
+    "the loss is too high": [
+        "heads split by view alone",
         "gradients never zeroed",
         "pairs shuffled apart",
         "no source",
@@ -50,7 +50,7 @@ GROUPS = {
         "no scale",
         "scale from d_head // heads",
     ],
-    "little cost\nor none": [
+    "little cost or none": [
         "masks repeated in another order than heads",
         "norm over length and features",
         "weights applied to the keys",

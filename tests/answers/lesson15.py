@@ -52,6 +52,38 @@ def causal_with_numpy(model, source, target):
     return worst < 5e-4
 
 
+def causal_row_by_row(model, source, target):
+    for row in range(len(target)):
+        one = source[row : row + 1], target[row : row + 1]
+        before = model(*one)
+        for position in range(1, target.size(1)):
+            other = one[1].clone()
+            other[0, position] = 4 if other[0, position] != 4 else 5
+            moved = model(one[0], other)[:, :position] - before[:, :position]
+            if max(moved.max(), -moved.min()) > 1e-3:
+                return False
+    return True
+
+
+def causal_by_order(model, source, target):
+    before = model(source, target)
+    for position in range(1, target.size(1)):
+        other = torch.cat([target[:, :position], target[:, position:].flip(1)], dim=1)
+        if (model(source, other) - before)[:, :position].abs().max() > 1e-4:
+            return False
+    return True
+
+
+def causal_for_some_words(model, source, target):
+    before = model(source, target)
+    for position in range(1, target.size(1)):
+        other = target.clone()
+        other[:, position] = 4 + (target[:, position] - 3) % 46
+        if (model(source, other) - before)[:, :position, :25].abs().max() > 1e-4:
+            return False
+    return True
+
+
 # --------------------------------------------------------------- 15.2 which hypothesis?
 
 
@@ -86,9 +118,39 @@ def cause_from_a_table(logits, steps, source, target):
     return next((cause for cause, found in symptoms.items() if found), "sound")
 
 
+def cause(logits, steps, source, target, read=None, agree=None):
+    """As the reference, with another question about the source or the steps."""
+    whole = logits(source, target)
+    if not causal_by_prefixes(logits, source, target):
+        return "future"
+    other = logits((read or (lambda x: x.roll(1, 0)))(source), target)
+    if torch.allclose(other, whole, atol=1e-4):
+        return "source"
+    agree = agree or (lambda a, b: torch.allclose(a, b, rtol=0, atol=5e-4))
+    return "sound" if agree(steps(source, target), whole) else "steps"
+
+
+def cause_from_another_sentence(logits, steps, source, target):
+    return cause(logits, steps, source, target, lambda x: x.flip(0))
+
+
+def cause_from_one_word(logits, steps, source, target):
+    first = torch.arange(source.size(1)) == 0
+    return cause(logits, steps, source, target, lambda x: torch.where(first, 53 - x, x))
+
+
+def cause_from_a_rise(logits, steps, source, target):
+    return cause(logits, steps, source, target, agree=lambda a, b: (a - b).max() < 1e-4)
+
+
 RIGHT = {
-    "is_causal": [causal_by_prefixes, causal_in_one_batch, causal_with_numpy],
-    "find_cause": [cause_by_prefixes, cause_from_a_table],
+    "is_causal": [
+        causal_by_prefixes,
+        causal_in_one_batch,
+        causal_with_numpy,
+        causal_row_by_row,
+    ],
+    "find_cause": [cause_by_prefixes, cause_from_a_table, cause_from_another_sentence],
     "diagnosis": [{"third": "  No Scale "}],
 }
 WRONG = {
@@ -96,6 +158,8 @@ WRONG = {
         (lambda model, source, target: True, "says True of a model"),
         (causal_in_place, "in place"),
         (causal_by_the_loss, "of a model"),
+        (causal_by_order, "says True of a model"),
+        (causal_for_some_words, "says True of a model"),
         (lambda model, source, target: "yes", "return True or False"),
         (lambda model, source, target: 1, "return True or False"),
         (
@@ -108,6 +172,8 @@ WRONG = {
     "find_cause": [
         (lambda logits, steps, source, target: "steps", "says steps of a model"),
         (lambda logits, steps, source, target: 2, "return one of"),
+        (cause_from_one_word, "says source of a model: it reads one source word"),
+        (cause_from_a_rise, "says sound of a model: one logit of step"),
         (
             lambda logits, steps, source, target: (
                 "sound"

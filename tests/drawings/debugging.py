@@ -3,5 +3,5 @@
 from helpers.plots.mechanisms import debugging
 
 DRAWINGS = {
-    "two ways": lambda: debugging.draw_two_ways(["<bos>", "il", "voit", "le", "chat"]),
+    "two ways": lambda: debugging.draw_two_ways(["<bos>", "il", "voit", "le"]),
 }

@@ -1,5 +1,6 @@
 """Drawings of lesson 15: two ways through a decoder, masks, symptoms and costs."""
 
+import textwrap
 from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
@@ -15,7 +16,7 @@ from helpers.plots.style import COLOURS, MARKERS
 
 def draw_two_ways(words: Sequence[str]) -> None:
     """All positions at once, as the loss is computed; then one more at each step."""
-    ax = drawing.canvas(6.4, 4.5, title="Two ways to the same logits")
+    ax = drawing.canvas(5.4, 4.5, title="Two ways to the same logits")
     left = 1.9
     note = "all at once:\na mask hides\nwhat is later"
     drawing.write(ax, (0.1, 3.55), note, align="left")
@@ -51,13 +52,16 @@ def _pass_through(
 def two_maps(
     maps: Mapping[str, Tensor], rows: Sequence[str], columns: Sequence[str]
 ) -> None:
-    """Cross-attention (target_length, source_length) in two ways, below each other."""
+    """Cross-attention (target_length, source_length) in two ways, below each other.
+
+    A weight of exactly zero is that of a hidden key.
+    """
     figure, axes = plt.subplots(2, 1, figsize=(4.8, 5.6))
     for ax, (name, weights) in zip(axes, maps.items(), strict=True):
         options = {"numbers": True, "colour_bar": False, "rotation": 0, "ax": ax}
-        heatmap(weights, rows, columns, title=name, **options)
+        heatmap(weights, rows, columns, title=name, mask=weights > 0, **options)
         ax.set(xlabel="", ylabel="French read")
-    axes[-1].set_xlabel("English")
+    axes[-1].set_xlabel("English (grey: hidden)")
     figure.suptitle("Step by step, each row sees only the first words")
     plt.show()
 
@@ -94,46 +98,52 @@ def symptom_table(
     found = torch.tensor(
         [[float(name in names) for name in checks] for names in lists.values()]
     )
-    rows = [
-        f"{fault} ({printed_in[fault]})" if fault in printed_in else fault
-        for fault in lists
-    ]
-    _, ax = plt.subplots(figsize=(7.4, 6.2))
+    letters = {fault: f" ({letter})" for fault, letter in printed_in.items()}
+    rows = [_in_lines(fault + letters.get(fault, "")) for fault in lists]
+    _, ax = plt.subplots(figsize=(5, 7.4))
     options = {"signed": True, "highest": 3, "colour_bar": False, "ax": ax}
     title = f"{len(rows)} silent faults; the last three pass every check"
     heatmap(found, rows, checks, title="", **options, numbers=lambda x: "✗" * bool(x))
-    ax.figure.suptitle(title, x=0.02, ha="left")
+    ax.figure.suptitle(title, x=0.02, ha="left", fontsize=11)
     ax.xaxis.tick_top()
-    ax.set_xticklabels(checks, rotation=40, ha="left", rotation_mode="anchor")
+    above = {"ha": "left", "va": "center", "rotation_mode": "anchor"}
+    ax.set_xticklabels(checks, rotation=90, fontsize=9.5, **above)
+    ax.tick_params(axis="y", labelsize=9.5)
+    for line in range(1, len(rows)):
+        ax.axhline(line, color="white", lw=2)
     ax.set(xlabel="", ylabel="")
     plt.show()
 
 
 def costs(table: pd.DataFrame, groups: Mapping[str, Sequence[str]]) -> None:
     """Score and training loss of every run, a row for each fault, in groups."""
-    names = [name for group in groups.values() for name in group]
     figure, (left, right) = plt.subplots(
-        1, 2, figsize=(8, 6.6), sharey=True, width_ratios=(3, 2)
+        1, 2, figsize=(5, 9.4), sharey=True, width_ratios=(5, 4)
     )
-    for y, name in enumerate(names):
-        runs = table[table["fault"] == name]
-        (number,) = (i for i, group in enumerate(groups.values()) if name in group)
+    labels, y = {}, 0
+    for number, (group, names) in enumerate(groups.items()):
+        place = {"transform": left.get_yaxis_transform(), "va": "center", "ha": "right"}
+        left.text(-0.06, y, group, fontsize=9.5, weight="bold", **place)
+        left.axhline(y - 0.6, color="grey", lw=0.5)
+        right.axhline(y - 0.6, color="grey", lw=0.5)
         look = {"color": COLOURS[number], "marker": MARKERS[number], "s": 22}
-        left.scatter(100 * runs["right"], [y] * len(runs), **look)
-        right.scatter(runs["train"], [y] * len(runs), **look)
-    start = 0
-    for group, members in groups.items():
-        middle, start = start + (len(members) - 1) / 2, start + len(members)
-        place = {"transform": right.get_yaxis_transform(), "va": "center"}
-        right.text(1.03, middle, group, fontsize=9, **place)
-        for ax in (left, right):
-            ax.axhline(start - 0.5, color="grey", lw=0.5)
-    sound = table.loc[table["fault"] == names[0]]
+        for name in names:
+            y += 1
+            labels[y] = _in_lines(name)
+            runs = table[table["fault"] == name]
+            left.scatter(100 * runs["right"], [y] * len(runs), **look)
+            right.scatter(runs["train"], [y] * len(runs), **look)
+        y += 1
+    sound = table[table["fault"] == "none"]
     left.axvspan(*100 * sound["right"].agg(["min", "max"]), color="grey", alpha=0.2)
     right.axvspan(*sound["train"].agg(["min", "max"]), color="grey", alpha=0.2)
-    left.set_yticks(range(len(names)), names, fontsize=9)
-    left.set(xlabel="held-out sentences right (%)", xlim=(-3, 100))
-    left.set_ylim(len(names) - 0.5, -0.5)
-    right.set(xscale="log", xlabel="training loss (nats)")
-    figure.suptitle("Five seeds each; grey: the range of sound runs", x=0.02, ha="left")
+    left.set_yticks([*labels], [*labels.values()], fontsize=9.5)
+    left.set(xlabel="right (%)", xlim=(-6, 106), ylim=(y - 0.4, -0.6))
+    right.set(xscale="log", xlabel="training loss")
+    title = "Five seeds each; grey: the range of sound runs"
+    figure.suptitle(title, x=0.02, ha="left", fontsize=11)
     plt.show()
+
+
+def _in_lines(name: str) -> str:
+    return textwrap.fill(name, 28, break_on_hyphens=False)
