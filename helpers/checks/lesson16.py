@@ -63,7 +63,7 @@ def _mask(output: Any, *inputs: Any) -> Any:
 
 def _drawn_lengths(seed: int, batch: int, length: int) -> tuple[Tensor, int]:
     generator = torch.Generator().manual_seed(seed)
-    return torch.randint(1, length, (batch,), generator=generator), length
+    return torch.randint(1, length + 1, (batch,), generator=generator), length
 
 
 def _drawn_hidden(seed: int, *shape: int) -> tuple[Tensor]:
@@ -86,9 +86,11 @@ def from_hidden(hidden):
         "from_lengths",
         LENGTH_MISTAKES,
         lambda seed: [
-            (torch.tensor([4, 3, 1]), 5),
+            (torch.tensor([3, 4, 1]), 5),
             (torch.tensor([2, 4]), 7),
+            (torch.tensor([6, 8]), 8),  # the lesson's own: one sentence has no padding
             (torch.tensor([3]), 4),
+            (torch.tensor([40, 7]), 50),
             _drawn_lengths(seed, 4, 6 + seed % 3),
         ],
         ["B's numbers have become a mask"],
@@ -102,6 +104,7 @@ def from_hidden(hidden):
         lambda seed: [
             _drawn_hidden(seed, 3, 4, 6),
             _drawn_hidden(seed + 1, 2, 5, 5),
+            (_drawn_hidden(seed + 4, 2, 1, 8)[0].expand(-1, 8, -1),),  # as D makes it
             _drawn_hidden(seed + 2, 1, 2, 3),
             _drawn_hidden(seed + 3, 4, 4, 4),
         ],
@@ -116,8 +119,10 @@ def from_hidden(hidden):
 
 WHOSE = {"first": "d", "second": "a", "third": "c", "fourth": "b"}
 SIGNS = {
-    "a": "nothing closes A's stacks, so its variances are far above 1",
-    "b": "B's norm gives the whole sentence the variance 1, and each word its own",
+    "a": "no norm closes the stack that A's parts stand in here: its variances are far "
+    "above 1",
+    "b": "a norm over both axes gives the whole sentence the variance 1, and each word "
+    "its own",
     "c": "C divides by the unbiased deviation: `var(-1, correction=1)` would be 1 for "
     "every word",
     "d": "D divides by the biased deviation: `var(-1, correction=0)` would be 1 for "

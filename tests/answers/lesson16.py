@@ -27,6 +27,11 @@ def lengths(valid_lens, length):
     return (torch.arange(length) < valid_lens[:, None])[:, None, None]
 
 
+def lengths_one_hot(valid_lens, length):
+    ends = torch.nn.functional.one_hot(valid_lens, length)  # fails without padding
+    return (ends.cumsum(1) == 0)[:, None, None]
+
+
 def hidden_turned(hidden):
     return hidden.logical_not().unsqueeze(1)
 
@@ -90,6 +95,7 @@ WRONG = {
         ((lengths, lambda h: h.logical_not_()[:, None]), "in place"),
         ((lengths, lambda h: ~h[:1, None]), "the shape is"),
         ((lengths, lambda h: 3), "from_hidden"),
+        ((lengths_one_hot, hidden_turned), "Class values must be smaller"),
     ],
     "whose": [
         ({"first": "E"}, "none of a, b, c, d"),

@@ -11,6 +11,8 @@ DRAWINGS = {
     f"reading_{key}": partial(readings.draw_reading, key) for key in readings.READINGS
 } | {
     "masks": lambda: readings.draw_masks(
-        {"A": SEEN[:1], "B": 2}, [SEEN / 2] * 2, ["le", "chat"], ["the", "cat", "."]
+        {"A": SEEN[:1], "B": 2, "D": ~SEEN, "E": SEEN},
+        ["le", "chat"],
+        ["the", "cat", "."],
     )
 }

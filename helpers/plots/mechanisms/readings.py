@@ -1,23 +1,23 @@
-"""Drawings of lesson 16: what each reading takes from the paper, and what it does not.
+"""Drawings of lesson 16: where each reading's text differs from the paper.
 
-All in one style: thin and grey is the paper's, thick and dashed with a "≠" is the
-reading's own choice, dotted with a "+" is not in its text and was added by the course.
+All in one style: thin and grey is as in the paper, thick and dashed with a "≠" differs
+from it, dotted with a "+" is missing from the text, or not run by it, and ours.
 """
 
 from collections.abc import Sequence
 from itertools import pairwise
 
 import matplotlib.pyplot as plt
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import FancyBboxPatch, Rectangle
 from torch import Tensor
 
 from helpers.plots import drawing
 from helpers.plots.drawing import INK, PAPER, Block
-from helpers.plots.heatmaps import heatmap
 from helpers.plots.style import COLOURS
 
-PAPERS, OWN, OURS = "the paper's", "its own", "not in its text"
+PAPERS, OWN, OURS = "as in the paper", "differs from the paper", "completed here"
 # Fill, edge, width and style of the line, and the sign before the words.
 LOOKS = {
     PAPERS: (PAPER, "#8A8A8A", 1.0, "-", ""),
@@ -25,10 +25,14 @@ LOOKS = {
     OURS: ("white", COLOURS[0], 1.4, (0, (1, 1.5)), "+ "),
 }
 Row = tuple[str, str, str]  # the first line, the second line, and whose it is
-LAST = "add, norm"
-FIRST_A = ("norm, attention, add", "std + eps; dropout on weights")
-FIRST_B = ("norm, feed-forward, add", "dropout between the two")
+EMBED = "embed × √d, positions"
+ATTEND, CROSS = "attention, add, norm", "cross-attention, add, norm"
+FEED = "feed-forward, add, norm"
+FIRST_A = ("norm, attention, add", "dropout on the weights")
+FIRST_B = ("norm, feed-forward, add", "dropout inside")
 # Of each reading: rows below the layers, in a layer, and above; encoder, then decoder.
+# Compared with the paper's sections 3.1 to 3.5 and 5.4. What the paper leaves open, and
+# its feed-forward as two convolutions, counts as the paper's.
 READINGS: dict[str, tuple[tuple[list[Row], ...], tuple[list[Row], ...]]] = {
     "A": (
         (
@@ -43,59 +47,62 @@ READINGS: dict[str, tuple[tuple[list[Row], ...], tuple[list[Row], ...]]] = {
                 ("norm, cross-attention, add", "", OURS),
                 ("norm, feed-forward, add", "", OURS),
             ],
-            [("linear: logits", "", OURS)],
+            [("linear", "", OURS)],
         ),
     ),
     "B": (
         (
-            [("embed × √d, positions", "in words only", PAPERS)],
+            [(EMBED, "made, never applied", OURS)],
             [
-                (f"attention, {LAST}", "valid_lens; no biases", OWN),
-                (f"feed-forward, {LAST}", "norm over both axes", OWN),
+                (ATTEND, "examples: norm, both axes", OWN),
+                (FEED, "examples: norm, both axes", OWN),
             ],
             [],
         ),
         (
-            [("embed × √d, positions", "", OURS)],
+            [(EMBED, "", OURS)],
             [
-                (f"attention, {LAST}", "a state of inputs", OWN),
-                (f"cross-attention, {LAST}", "made, not yet called", OURS),
-                (f"feed-forward, {LAST}", "made, not yet called", OURS),
+                (ATTEND, "made, never called", OURS),
+                (CROSS, "made, never called", OURS),
+                (FEED, "made, never called", OURS),
             ],
-            [("linear: logits", "", OURS)],
+            [("linear", "", OURS)],
         ),
     ),
     "C": (
         (
-            [("embed × √d, positions", "handed in", OURS)],
+            [(EMBED, "handed in", OURS)],
             [(*FIRST_A, OWN), (*FIRST_B, OWN)],
             [("norm", "once, on top", OWN)],
         ),
         (
-            [("embed × √d, positions", "handed in", OURS)],
+            [(EMBED, "handed in", OURS)],
             [
                 (*FIRST_A, OWN),
-                ("norm, cross-attention, add", "", OWN),
+                ("norm, cross-attention, add", "dropout on the weights", OWN),
                 (*FIRST_B, OWN),
             ],
-            [("norm", "once, on top", OWN), ("linear, log-softmax", "", OWN)],
+            [
+                ("norm", "once, on top", OWN),
+                ("linear, softmax", "its logarithm", PAPERS),
+            ],
         ),
     ),
     "D": (
         (
-            [("embed, positions", "from lengths; zeros for PAD", OWN)],
+            [("embed, positions", "no √d, no dropout", OWN)],
             [
-                (f"attention, {LAST}", "True = hidden; dropout on weights", OWN),
-                (f"feed-forward, {LAST}", "two convolutions", OWN),
+                (ATTEND, "wrong scale, heads mixed", OWN),
+                (FEED, "as two convolutions", PAPERS),
             ],
             [],
         ),
         (
-            [("embed, positions", "from lengths; zeros for PAD", OWN)],
+            [("embed, positions", "no √d, no dropout", OWN)],
             [
-                (f"attention, {LAST}", "key, value, query", OWN),
-                (f"context attention, {LAST}", "maps are returned", OWN),
-                (f"feed-forward, {LAST}", "two convolutions", OWN),
+                (ATTEND, "wrong scale, heads mixed", OWN),
+                (CROSS, "the same module again", OWN),
+                (FEED, "as two convolutions", PAPERS),
             ],
             [("linear, softmax", "", PAPERS)],
         ),
@@ -103,29 +110,26 @@ READINGS: dict[str, tuple[tuple[list[Row], ...], tuple[list[Row], ...]]] = {
     "E": (
         (
             [("embed × √d", "", OURS), ("positions", "", PAPERS)],
-            [("attention, add, norm", "d_k and d_v; no biases", OWN)],
+            [(ATTEND, "no mask, no add", OWN)],
             [],
         ),
         (
             [("embed × √d", "", OURS), ("positions", "", PAPERS)],
-            [
-                (f"attention, {LAST}", "", OURS),
-                (f"cross-attention, {LAST}", "", OURS),
-            ],
-            [("linear: logits", "", OURS)],
+            [(ATTEND, "", OURS), (CROSS, "", OURS)],
+            [("linear", "", OURS)],
         ),
     ),
 }
-MIDDLES, WIDTH, HEIGHT, PITCH, FLOOR = (1.42, 4.18), 2.46, 0.46, 0.66, 1.05
+MIDDLES, WIDTH, HEIGHT, PITCH, FLOOR = (1.25, 3.75), 2.26, 0.48, 0.68, 0.6
 
 
 def draw_reading(key: str) -> None:
     """A reading's model, "A" to "E": encoder and decoder, one layer of each."""
     encoder, decoder = READINGS[key]
     rows = max(sum(map(len, column)) for column in (encoder, decoder))
-    title = f"{key}: what differs from the paper (≠), what we added (+)"
-    ax = drawing.canvas(5.6, FLOOR + PITCH * rows + 0.4, title=title)
-    _draw_legend(ax)
+    high = FLOOR + PITCH * rows + 0.3
+    ax = drawing.canvas(5.0, high, title=f"{key}: its text compared with the paper")
+    _draw_legend(ax, high - 0.6)
     layers = [
         _draw_column(ax, x, name, column)
         for x, name, column in zip(
@@ -175,8 +179,8 @@ def _draw_box(
         )
     )
     shift = 0.1 if note else 0
-    drawing.write(ax, (block.x, block.y + shift), sign + words, size=9.5)
-    drawing.write(ax, (block.x, block.y - shift), note, size=8.5)
+    drawing.write(ax, (block.x, block.y + shift), sign + words, size=10)
+    drawing.write(ax, (block.x, block.y - shift), note, size=9)
     return block
 
 
@@ -189,42 +193,40 @@ def _draw_memory(ax: Axes, top: Block, cross: Block) -> None:
     drawing.arrow(ax, (edge, cross.y), cross.left)
 
 
-def _draw_legend(ax: Axes) -> None:
+def _draw_legend(ax: Axes, top: float) -> None:
+    """In the upper left, where no reading's encoder reaches."""
     for place, (whose, (fill, edge, width, style, sign)) in enumerate(LOOKS.items()):
-        left = 0.2 + 1.85 * place
+        y = top - 0.3 * place
         look = {"fc": fill, "ec": edge, "lw": width, "linestyle": style}
-        ax.add_patch(Rectangle((left, 0.2), 0.36, 0.22, **look))
-        drawing.write(ax, (left + 0.46, 0.31), sign + whose, size=9, align="left")
+        ax.add_patch(Rectangle((0.12, y - 0.1), 0.3, 0.2, **look))
+        drawing.write(ax, (0.5, y), sign + whose, size=9.5, align="left")
 
 
 def draw_masks(
-    given: dict[str, Tensor | int],
-    maps: Sequence[Tensor],
-    queries: Sequence[str],
-    keys: Sequence[str],
+    given: dict[str, Tensor | int], queries: Sequence[str], keys: Sequence[str]
 ) -> None:
-    """What each attention was given to hide padding, above what it attended to.
+    """What each attention was given to hide padding; cells that it hides are grey.
 
-    given {name: mask (rows, key_length), or a number}, maps of shape (query_length,
-    key_length), grey where a weight is exactly 0.
+    given {name: mask (rows, key_length), or a number}: a row for each query, or one row
+    for all. In the reading D, True hides; elsewhere, it shows.
     """
-    figure, axes = plt.subplots(2, len(given), figsize=(9, 5))
-    for (name, mask), weights, (above, below) in zip(
-        given.items(), maps, axes.T, strict=True
-    ):
-        rows, columns = weights.shape
-        above.set(title=f"given to {name}", xticks=[], yticks=[])
+    figure, axes = plt.subplots(2, 2, figsize=(5.6, 5.4), layout="constrained")
+    for ax, (name, mask) in zip(axes.flat, given.items(), strict=True):
+        ax.set(title=name, xlim=(0, len(keys)), ylim=(len(queries), 0), aspect="equal")
+        ax.set_xticks([j + 0.5 for j in range(len(keys))], keys, rotation=90)
+        ax.set_yticks([i + 0.5 for i in range(len(queries))], queries)
+        ax.tick_params(length=0)
         if isinstance(mask, int):
-            middle = (columns - 1) / 2, (rows - 1) / 2
-            above.text(*middle, str(mask), fontsize=28, ha="center", va="center")
-        else:
-            shades = mask.float().numpy()
-            above.imshow(shades, cmap="gray", vmin=-0.3, vmax=1, aspect="auto")
-            for row, column in mask.nonzero().tolist():
-                above.text(column, row, "1", ha="center", va="center", fontsize=8)
-        above.set(xlim=(-0.5, columns - 0.5), ylim=(rows - 0.5, -0.5))
-        options = {"title": "so it attends", "colour_bar": False, "rotation": 90}
-        heatmap(weights, queries, keys, mask=weights > 0, ax=below, **options)
-        below.set(xlabel="English words (keys)", ylabel="")
-    axes[1, 0].set_ylabel("French words (queries)")
-    figure.suptitle("Four ways to say the same mask, one result", x=0.01, ha="left")
+            place = len(keys) / 2, len(queries) / 2
+            ax.text(*place, str(mask), fontsize=30, ha="center", va="center")
+            continue
+        for (i, j), value in np.ndenumerate(mask.numpy()):
+            hidden = value == name.startswith("D")
+            look = {"fc": drawing.HIDDEN if hidden else "white", "ec": INK, "lw": 0.5}
+            ax.add_patch(Rectangle((j, i), 1, 1, **look))
+            ax.text(j + 0.5, i + 0.5, int(value), ha="center", va="center", size=9)
+    for ax in axes[0]:
+        ax.set_xticks([])
+    for ax in axes[:, 1]:
+        ax.set_yticks([])
+    figure.suptitle("Four ways to hide two paddings (grey)", x=0.01, ha="left")
