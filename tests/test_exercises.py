@@ -234,11 +234,19 @@ def spoilt(part, reference, first):
         ),
     }
     parts = constant if isinstance(constant, tuple) else (constant,)
-    if all(map(is_float, (first[0], parts[0]))):
+    if all(map(is_float, (first[0], parts[0]))) and learns(part, reference, first):
         found["without gradients"] = torch.no_grad()(lambda *x: reference(*x))
     if isinstance(first[0], torch.Tensor) and first[0].dtype != torch.bool:
         found["in place"] = lambda x, *rest: reference(x.add_(1).sub(1), *rest)
     return found
+
+
+def learns(part, reference, first):
+    """Whether what is compared of the reference's output carries gradients."""
+    given = [x.clone().requires_grad_() if is_float(x) else x for x in first]
+    value = part.read(reference(*given), given)
+    parts = value if isinstance(value, tuple) else (value,)
+    return any(isinstance(x, torch.Tensor) and x.requires_grad for x in parts)
 
 
 def is_float(x):

@@ -269,7 +269,7 @@ def my_patch(layers, x, donor, level, place):
 # -------------------------------------------------------------- 12.3 find the places
 
 SIZES = "range(1, memory.size(1) + 1)"
-SHARE = "(said == wanted).float().mean().item()"
+SHARE = "(said == wanted).double().mean().item()"
 PLACES_OF = "patched[:, places] = donor[:, places]"
 BEST = "best = max(shares, key=shares.get)"
 ENOUGH = "shares[best] >= 0.9"
@@ -291,14 +291,14 @@ FIND_MISTAKES = {
         {ENOUGH: f"shares[best] >= {share}"} for share in (0.92, 0.999)
     ],
     "all words are compared: only the one at `word`": {
-        SHARE: "(run(patched) == run(donor)).float().mean().item()"
+        SHARE: "(run(patched) == run(donor)).double().mean().item()"
     },
     "the first word is compared: the one at `word` is due": {
         "wanted = run(donor)[:, word]": "wanted = run(donor)[:, 0]",
         "said = run(patched)[:, word]": "said = run(patched)[:, 0]",
     },
     "any other word counts: it must be the donor's": {
-        SHARE: "(said != run(memory)[:, word]).float().mean().item()"
+        SHARE: "(said != run(memory)[:, word]).double().mean().item()"
     },
     "it counts how often the sentence's own word stays: count the donor's": {
         "wanted = run(donor)": "wanted = run(memory)"
@@ -417,7 +417,7 @@ def find_places(run, memory, donor, word):
             patched = memory.clone()
             patched[:, places] = donor[:, places]
             said = run(patched)[:, word]
-            shares[places] = (said == wanted).float().mean().item()
+            shares[places] = (said == wanted).double().mean().item()
         best = max(shares, key=shares.get)
         if shares[best] >= 0.9:
             return [*best]

@@ -21,6 +21,8 @@ HUNDE = {"▁Hund": 6, "▁Hunde": 3, "▁Hündin": 1, "▁rund": 2, "▁Wunde":
 REPEATS = {"▁mama": 9, "▁ama": 4, "▁papaya": 7, "▁hm": 30, "▁ohm": 2, "▁ma": 3}
 ONE_OFTEN = {"▁so": 40, "▁also": 2, "▁as": 3, "▁was": 4, "▁has": 5, "▁oslo": 6}
 APART = {"▁undan": 5, "▁da": 8, "▁dund": 3, "▁an": 12}
+DOUBLES = {"▁und": 34, "▁adnu": 37, "▁an": 53, "▁ndnnnnn": 48}
+INSIDE = {"▁aaana": 10, "▁na": 37, "▁nudnadn": 2, "▁nuanaa": 9}
 SHORT = {"▁ab": 2, "▁a": 1}
 
 
@@ -57,6 +59,26 @@ START = """\
         pairs = Counter()
 """
 JOIN_IF = "joined and (joined[-1], piece) == best"
+JOIN_ALL = """\
+            joined = []
+            for piece in pieces:
+                if joined and (joined[-1], piece) == best:
+                    joined[-1] += piece
+                else:
+                    joined.append(piece)
+"""
+BY_REPLACE = """\
+            joined = " ".join(pieces).replace(" ".join(best), "".join(best)).split(" ")
+"""
+FROM_RIGHT = """\
+            joined = []
+            for piece in pieces[::-1]:
+                if joined and (piece, joined[-1]) == best:
+                    joined[-1] = piece + joined[-1]
+                else:
+                    joined.append(piece)
+            joined = joined[::-1]
+"""
 merges = Exercise(
     """\
 def learn_merges(words, count):
@@ -111,6 +133,13 @@ def learn_merges(words, count):
             "a merge is applied once a word: join the pair wherever it stands": {
                 JOIN_IF: f"{JOIN_IF} and ''.join(best) not in joined"
             },
+            "pieces are joined inside a text with spaces, and `replace` finds “a n” in "
+            "“aa n”, too: compare whole pieces": {
+                JOIN_ALL: BY_REPLACE,
+            },
+            "pairs that overlap are joined from the right: go from left to right": {
+                JOIN_ALL: FROM_RIGHT,
+            },
             "one merge too few": {"range(count)": "range(count - 1)"},
             "one merge too many": {"range(count)": "range(count + 1)"},
             "counts of earlier rounds are kept: begin each round with an empty count": {
@@ -132,6 +161,8 @@ def learn_merges(words, count):
             (REPEATS, 6),
             (ONE_OFTEN, 3),
             (APART, 3),
+            (DOUBLES, 3),
+            (INSIDE, 4),
             (SHORT, 9),
         ],
         praise=("each merge is the most frequent pair at its time",),
@@ -236,10 +267,10 @@ def cut_word(word, merges):
             },
         },
         lambda seed: [
+            ("▁Hundehunde", LEARNT),
             ("▁Hunde", LEARNT),
             ("▁Mund", LEARNT),
             ("▁Rad", LEARNT),
-            ("▁Hundehunde", LEARNT),
             ("▁mund", NESTED),
             ("▁ter", OTHERS),
             ("▁rund", OTHERS),
@@ -259,7 +290,9 @@ def cut_word(word, merges):
 # ------------------------------------------------------------ 13.3 the paired bootstrap
 
 
-def _two_systems(seed: int, sentences: int, resamples: int) -> tuple:
+def _two_systems(
+    seed: int, sentences: int, resamples: int, skills: tuple[float, float] = (0.9, 0.8)
+) -> tuple:
     """The counts of two systems that share their hard sentences, and draws of both."""
     generator = torch.Generator().manual_seed(seed)
     length = torch.randint(6, 20, (sentences, 1), generator=generator)
@@ -273,7 +306,7 @@ def _two_systems(seed: int, sentences: int, resamples: int) -> tuple:
         lengths = torch.cat([length, length + (ease < 0.3)], dim=1)
         return torch.cat([found, said, lengths], dim=1).double()
 
-    ours, theirs = counts(0.9), counts(0.8)
+    ours, theirs = map(counts, skills)
     draws = torch.randint(sentences, (resamples, sentences), generator=generator)
     return ours, theirs, draws
 
@@ -330,6 +363,9 @@ def my_paired_interval(ours, theirs, draws):
                     "their_scores.quantile(0.025))"
                 },
             ],
+            "the sign of the differences is lost: it says which system is better": {
+                "our_scores - their_scores": "(our_scores - their_scores).abs()"
+            },
             "the difference is turned round: ours less theirs": {
                 "our_scores - their_scores": "their_scores - our_scores"
             },
@@ -374,6 +410,8 @@ def my_paired_interval(ours, theirs, draws):
             _two_systems(seed, 60, 300),
             _two_systems(seed + 100, 25, 80),
             _two_systems(seed + 200, 7, 41),
+            _two_systems(seed + 300, 60, 90, skills=(0.8, 0.9)),
+            _two_systems(seed + 400, 50, 70, skills=(0.85, 0.85)),
         ],
         praise=("it is the interval of the differences, on the same resamples",),
         others="other numbers of sentences and resamples work too",

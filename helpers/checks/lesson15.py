@@ -97,7 +97,7 @@ class Spy:
 
 def _spy(tokens: Tensor, row: int, query: int, key: int, **options) -> Spy:
     """A spy on a token of one sentence; which way it moves what varies with the row."""
-    token, amount = int(tokens[row % ROWS, key]), 0.002 * (-1) ** row
+    token, amount = int(tokens[row % ROWS, key]), 0.00105 * (-1) ** row
     return Spy(query, key, token, word=4 + 9 * row % 46, amount=amount, **options)
 
 
@@ -214,7 +214,7 @@ def _causal_inputs(seed: int) -> tuple[list, ...]:
     wide = 0.3 * torch.ones(length - 1).diag(1)
     cases = [
         ("it is sound", None, {}),
-        ("it is sound, and rounds", None, {"grain": 1e-6}),
+        ("it is sound, and rounds", None, {"grain": 3e-6}),
         ("it is sound, and reads no source", None, {"reads": "nothing"}),
         ("it has no causal mask", future / length, {}),
         ("its mask is one place too wide", wide, {}),
@@ -227,7 +227,7 @@ def _causal_inputs(seed: int) -> tuple[list, ...]:
     for key in range(1 + seed % 2, length, 2):
         query = int(torch.randint(key, (), generator=generator))
         about = (
-            f"one logit of position {query} tells by 0.002 whether token {key} is a "
+            f"one logit of position {query} tells by 0.001 whether token {key} is a "
             "certain word, which stands there in one sentence"
         )
         spies = [_spy(sides[1], key // 2, query, key)]
@@ -398,7 +398,7 @@ def _cause_inputs(seed: int) -> tuple[list, ...]:
     wide = 0.3 * torch.ones(length - 1).diag(1)
     cases = [
         ("sound", "none of the three is true", {}),
-        ("sound", "none is true, and it rounds", {"grain": 1e-6}),
+        ("sound", "none is true, and it rounds", {"grain": 3e-6}),
         ("sound", "none is true, and one word is loud", {"loud": 20.0}),
         ("sound", "it reads one source word, the second", {"reads": "one"}),
         ("future", "its mask is one place too wide", {"leak": wide}),
@@ -422,7 +422,7 @@ def _cause_inputs(seed: int) -> tuple[list, ...]:
         about = f"a logit of position {query} tells a bit of token {key}, in a sentence"
         cases.append(("future", about, {"spies": [_spy(target, row, query, key)]}))
         step = key - (row == 0)
-        about = f"one logit of step {step} is off by 0.002, in one sentence"
+        about = f"one logit of step {step} is off by 0.001, in one sentence"
         cases.append(("steps", about, {"stepped": [_spy(target, row, step, key)]}))
     found = []
     for i, (due, about, options) in enumerate(cases):

@@ -210,7 +210,10 @@ WRONG = {
         (to_a_text, "return the pieces in a list"),
         (without_the_sign, "letters are lost"),
         (beyond_the_end, "your code stopped with IndexError"),
-        (lambda word, merges: [word], "the pieces are ▁Mund, due are ▁·M·und"),
+        (
+            lambda word, merges: [word],
+            "the pieces are ▁Hundehunde, due are ▁Hunde·h·und·e",
+        ),
         (lambda word, merges: list(word), "still in single letters"),
         (lambda word, merges: [1, 2], "return the pieces in a list"),
         (lambda word, merges: in_place(word, merges[1:]), "the pieces are"),

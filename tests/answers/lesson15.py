@@ -172,7 +172,7 @@ WRONG = {
     "find_cause": [
         (lambda logits, steps, source, target: "steps", "says steps of a model"),
         (lambda logits, steps, source, target: 2, "return one of"),
-        (cause_from_one_word, "says source of a model: it reads one source word"),
+        (cause_from_one_word, "says source of a model: it tells a bit of one source"),
         (cause_from_a_rise, "says sound of a model: one logit of step"),
         (
             lambda logits, steps, source, target: (
@@ -182,7 +182,7 @@ WRONG = {
                 )
                 else "future"
             ),
-            "says future of a model",
+            "says sound of a model",
         ),
     ],
     "diagnosis": [({"first": "no masks"}, "is none of")],

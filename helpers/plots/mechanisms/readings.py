@@ -93,7 +93,7 @@ READINGS: dict[str, tuple[tuple[list[Row], ...], tuple[list[Row], ...]]] = {
             [("embed, positions", "no √d, no dropout", OWN)],
             [
                 (ATTEND, "wrong scale, heads mixed", OWN),
-                (FEED, "as two convolutions", PAPERS),
+                (FEED, "second layer turned", OWN),
             ],
             [],
         ),
@@ -102,7 +102,7 @@ READINGS: dict[str, tuple[tuple[list[Row], ...], tuple[list[Row], ...]]] = {
             [
                 (ATTEND, "wrong scale, heads mixed", OWN),
                 (CROSS, "the same module again", OWN),
-                (FEED, "as two convolutions", PAPERS),
+                (FEED, "second layer turned", OWN),
             ],
             [("linear, softmax", "", PAPERS)],
         ),
