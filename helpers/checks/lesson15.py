@@ -25,8 +25,9 @@ class Writer(nn.Module):
     `leak` (length, length) is added to the causal weights. `spies` move one logit a
     little where a sentence has a certain token. `loud` makes one word by far the
     likeliest everywhere. `reads` is what of the source is read: "all", "nothing", "one"
-    word of it, or the "number" of its words. `grain` is the size of rounding. `about`
-    says what the model is, `due` what an answer is to say of it.
+    word of it, all in any order ("bag"), or the "number" of its words. `counts` moves a
+    logit by the number of target tokens. `grain` is the size of rounding. `about` says
+    what the model is, `due` what an answer is to say of it.
     """
 
     def __init__(
@@ -38,6 +39,7 @@ class Writer(nn.Module):
         spies: Sequence["Spy"] = (),
         loud: float = 0.0,
         reads: str = "all",
+        counts: float = 0.0,
         grain: float = 0.0,
         due: Any = None,
     ):
@@ -47,7 +49,7 @@ class Writer(nn.Module):
         leak = torch.zeros(99, 99) if leak is None else leak
         self.leak = nn.Parameter(leak, requires_grad=False)
         self.about, self.due, self.spies = about, due, spies
-        self.loud, self.reads, self.grain = loud, reads, grain
+        self.loud, self.reads, self.grain, self.counts = loud, reads, grain, counts
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
         """(batch, source_length), (batch, length) -> (batch, length, WORDS)."""
@@ -58,6 +60,7 @@ class Writer(nn.Module):
         context = weights @ self.words[target] + self.memory(source)[:, None]
         logits = context.tanh() @ self.out.T
         logits[..., 7] += self.loud
+        logits[..., 8] += self.counts * length
         for spy in self.spies:
             spy.moves(logits, source if spy.side == "source" else target)
         if self.grain:
@@ -73,6 +76,8 @@ class Writer(nn.Module):
             return self.words[source[:, 1]]
         if self.reads == "number":
             return real.sum(dim=1, keepdim=True).expand(-1, 8) / 10
+        if self.reads == "bag":
+            return (real[..., None] * self.words[source]).sum(dim=1) / 3
         places = real * torch.arange(1.0, source.size(1) + 1)
         return (places[..., None] * self.words[source]).sum(dim=1) / 10
 
@@ -401,21 +406,23 @@ def _cause_inputs(seed: int) -> tuple[list, ...]:
         ("sound", "none is true, and it rounds", {"grain": 3e-6}),
         ("sound", "none is true, and one word is loud", {"loud": 20.0}),
         ("sound", "it reads one source word, the second", {"reads": "one"}),
+        ("sound", "it reads the source's words in any order", {"reads": "bag"}),
         ("future", "its mask is one place too wide", {"leak": wide}),
         ("future", "it sees a bit of a later word", {"leak": faint, "loud": 20.0}),
         ("source", "it reads no source", {"reads": "nothing"}),
         ("source", "it only counts the source's words", {"reads": "number"}),
         ("steps", "every step is told that it is the first", {"step": "word"}),
         ("steps", "its cache keeps five words", {"step": "last", "loud": 20.0}),
+        ("steps", "the number of target words moves a logit", {"counts": 0.1}),
         (
             "steps",
             "a step sees as many source words as are written",
             {"step": "source"},
         ),
     ]
-    for row in (0, 3):  # the same sentence, the other way
-        spy = _spy(source, row, end, 1, side="source")
-        about = "it tells a bit of one source word, at the last position"
+    for row, query in ((0, end), (3, 0)):  # the same sentence, the other way
+        spy = _spy(source, row, query, 1, side="source")
+        about = f"it tells a bit of one source word, at position {query}"
         cases.append(("sound", about, {"reads": "nothing", "spies": [spy]}))
     for row, key in enumerate((1, middle, end)):
         query = int(torch.randint(key, (), generator=generator))
@@ -446,7 +453,7 @@ def find_cause(logits, steps, source, target):
         "find_cause",
         CAUSE_MISTAKES,
         lambda seed: [_cause_inputs(seed), _cause_inputs(seed + 1)],
-        ["of six models none of the three is true, and you say “sound”"],
+        ["of seven models none of the three is true, and you say “sound”"],
         others="your experiment tells all three causes apart",
         doubt="",
         gradients=False,

@@ -32,6 +32,9 @@ LENGTH_MISTAKES = {
     "that hides queries: keys lie along the last axis": {
         "seen[:, None, None]": "seen[:, None, :, None]"
     },
+    "a sentence with 0 valid keys still shows one": {
+        SEEN: "torch.arange(length) < valid_lens.clamp(min=1)[:, None]"
+    },
     "the first sentence's number is used for all": {
         SEEN: "(torch.arange(length) < valid_lens[0]).expand(len(valid_lens), -1)"
     },
@@ -63,7 +66,9 @@ def _mask(output: Any, *inputs: Any) -> Any:
 
 def _drawn_lengths(seed: int, batch: int, length: int) -> tuple[Tensor, int]:
     generator = torch.Generator().manual_seed(seed)
-    return torch.randint(1, length + 1, (batch,), generator=generator), length
+    lengths = torch.randint(1, length + 1, (batch,), generator=generator)
+    lengths[-1] = 0  # as for a sentence that sees nothing
+    return lengths, length
 
 
 def _drawn_hidden(seed: int, *shape: int) -> tuple[Tensor]:

@@ -112,7 +112,7 @@ def cause_from_a_table(logits, steps, source, target):
         moved.append(logits(source, later)[:, :end] - whole[:, :end])
     symptoms = {
         "future": max(float(x.abs().max()) for x in moved) > 2e-4,
-        "source": float((logits(source.flip(1), target) - whole).norm()) < 1e-5,
+        "source": float((logits(source.flip(0), target) - whole).norm()) < 1e-5,
         "steps": float((steps(source, target) - whole).abs().max()) > 2e-4,
     }
     return next((cause for cause, found in symptoms.items() if found), "sound")
@@ -121,8 +121,13 @@ def cause_from_a_table(logits, steps, source, target):
 def cause(logits, steps, source, target, read=None, agree=None):
     """As the reference, with another question about the source or the steps."""
     whole = logits(source, target)
-    if not causal_by_prefixes(logits, source, target):
-        return "future"
+    for end in range(1, target.size(1)):
+        later = target.clone()
+        later[:, end:] = other_words(later[:, end:])
+        if not torch.allclose(
+            logits(source, later)[:, :end], whole[:, :end], atol=1e-4
+        ):
+            return "future"
     other = logits((read or (lambda x: x.roll(1, 0)))(source), target)
     if torch.allclose(other, whole, atol=1e-4):
         return "source"
@@ -143,6 +148,34 @@ def cause_from_a_rise(logits, steps, source, target):
     return cause(logits, steps, source, target, agree=lambda a, b: (a - b).max() < 1e-4)
 
 
+def experiments(other_source, *, cut=False, only_last=False, tolerance=1e-4):
+    """The experiments in their order, each as somebody might do it."""
+
+    def find(logits, steps, source, target):
+        whole = logits(source, target)
+
+        def far(a, b):
+            return (a - b).abs().max() > tolerance
+
+        for position in range(1, target.size(1)):
+            other = target.clone()
+            other[:, position:] = 4 + (other[:, position:] - 3) % 46
+            other = target[:, :position] if cut else other
+            if far(logits(source, other)[:, :position], whole[:, :position]):
+                return "future"
+        changed = logits(other_source(source), target)
+        places = slice(-1, None) if only_last else slice(None)
+        if not far(changed[:, places], whole[:, places]):
+            return "source"
+        return "steps" if far(steps(source, target), whole) else "sound"
+
+    return find
+
+
+def other_words(source):
+    return 4 + (source - 3) % 46
+
+
 RIGHT = {
     "is_causal": [
         causal_by_prefixes,
@@ -150,7 +183,12 @@ RIGHT = {
         causal_with_numpy,
         causal_row_by_row,
     ],
-    "find_cause": [cause_by_prefixes, cause_from_a_table, cause_from_another_sentence],
+    "find_cause": [
+        experiments(other_words),
+        experiments(other_words, tolerance=5e-4),
+        cause_from_a_table,
+        cause_from_another_sentence,
+    ],
     "diagnosis": [{"third": "  No Scale "}],
 }
 WRONG = {
@@ -173,6 +211,19 @@ WRONG = {
         (lambda logits, steps, source, target: "steps", "says steps of a model"),
         (lambda logits, steps, source, target: 2, "return one of"),
         (cause_from_one_word, "says source of a model: it tells a bit of one source"),
+        (experiments(other_words, cut=True), "says future of a model: the number of"),
+        (cause_by_prefixes, "says future of a model: the number of"),
+        (
+            experiments(lambda source: source.flip(1)),
+            "says source of a model: it reads the",
+        ),
+        (experiments(lambda source: source.roll(1, 1)), "says source of a model"),
+        (
+            experiments(other_words, only_last=True),
+            "says source of a model: it tells a bit",
+        ),
+        (experiments(other_words, tolerance=1.5e-3), "of a model"),
+        (experiments(other_words, tolerance=1e-5), "it rounds"),
         (cause_from_a_rise, "says sound of a model: one logit of step"),
         (
             lambda logits, steps, source, target: (
