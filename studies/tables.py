@@ -11,6 +11,7 @@ from helpers.runtime import environment_report
 from helpers.scale.checkpoints import write_atomically
 
 FOLDER = Path(__file__).parent
+PICTURES = FOLDER.parent / "helpers" / "plots"
 OWN = {"__init__", "__main__", "tables"}
 NAMES = sorted({path.stem for path in FOLDER.glob("*.py")} - OWN)
 
@@ -38,7 +39,8 @@ def store(name: str) -> None:
 def is_stale(name: str) -> bool:
     """Whether a study's code has changed since its table was stored, or there is none.
 
-    What a study imports from the course counts, comments and docstrings do not.
+    What a study imports from the course counts; comments, docstrings and
+    helpers/plots do not.
     """
     table = FOLDER / f"{name}.csv"
     if not table.exists():
@@ -48,6 +50,7 @@ def is_stale(name: str) -> bool:
 
 
 def code_of(name: str) -> str:
-    """A hash of the study and of all that it imports from the course."""
+    """A hash of the study and of all that it imports from the course but pictures."""
     paths = with_imports([FOLDER / f"{name}.py"])
-    return code_hash(path.read_text("utf-8") for path in paths)
+    computing = [path for path in paths if PICTURES not in path.parents]
+    return code_hash(path.read_text("utf-8") for path in computing)

@@ -16,18 +16,17 @@ from helpers import PAD
 from helpers.attention import record_attention
 from helpers.debugger.subject import TRIED, Subject, Unknown
 from helpers.decoding import start_decoding
-from helpers.plots.pages import KINDS
 from helpers.readings.interface import Translator
 from helpers.transformer import Transformer
 
 # Of Hugging Face's models: parts that the logits do not go through.
 UNUSED = ("pooler", "contact_head")
 
-# What Subject calls the kinds of attention, and what the pages of maps call them.
-NAMES = {
-    "encoder": "encoder self-attention",
-    "decoder": "decoder self-attention",
-    "cross": "cross-attention",
+# What Subject calls the kinds of attention, and their modules in the course's models.
+MODULES = {
+    "encoder": "encoder.layers.{}.self_attention",
+    "decoder": "decoder.layers.{}.self_attention",
+    "cross": "decoder.layers.{}.cross_attention",
 }
 
 
@@ -40,10 +39,9 @@ def of_course(model: Transformer, **options) -> Subject:
     def attention(source: Tensor, target: Tensor) -> dict[str, list[Tensor]]:
         with record_attention(model) as maps:
             model(source, target)
-        modules = {kind: KINDS[name].module for kind, name in NAMES.items()}
         return {
             kind: [maps[name] for name in maps if _numbered(name, module)]
-            for kind, module in modules.items()
+            for kind, module in MODULES.items()
         }
 
     return _subject(model, attention, options)
