@@ -14,7 +14,7 @@ import torch
 
 from helpers import checks
 from helpers.checks.comparing import plain
-from helpers.checks.engine import Exercise, Trial
+from helpers.checks.engine import Exercise
 from helpers.checks.findings import Check
 from helpers.checks.running import definitions
 from helpers.checks.values import Values
@@ -121,7 +121,7 @@ def test_a_mistake_is_named_by_its_own_row(exercise, part, row, seeds, request):
         found = drawn(exercise.findings(*answers, seed=seed), seed)
         (text,) = (finding.text for finding in found if finding.mark == "✗")
         message = re.sub(r"\\\{.*?\\\}", ".+", re.escape(row[0]))
-        trials = part.all_trials(seed, arguments(exercise, part))
+        trials = exercise.trials(part, seed)
         before = "|".join(re.escape(trial.before) for trial in trials)
         label = re.escape(part.label and f"{part.label}: ")
         after = r"(\. .*| \(your code stopped with .*\))?"
@@ -130,11 +130,11 @@ def test_a_mistake_is_named_by_its_own_row(exercise, part, row, seeds, request):
 
 @pytest.mark.parametrize(("exercise", "part", "row"), ROWS)
 def test_no_other_row_fits(exercise, part, row):
-    trials = part.all_trials(0, arguments(exercise, part))
-    trials += [Trial(part.lenient(0))] if part.lenient else []
-    functions = exercise.reference(part), exercise.reference(part, row)
-    values = ([part.value(f, trial.inputs) for f in functions] for trial in trials)
-    seen = [(trial, x.output, y) for trial, (x, y) in zip(trials, values, strict=True)]
+    trials = [*exercise.trials(part, 0)]
+    trials += [exercise.lenient(part, 0)] if part.lenient else []
+    due = [exercise.outcome(part, trial).output for trial in trials]
+    came = [exercise.outcome(part, trial, row) for trial in trials]
+    seen = [*zip(trials, due, came, strict=True)]
     assert {*exercise.names(part, seen, most=1)} == {(row[0],)}
 
 

@@ -54,7 +54,7 @@ def patched(text: str, patches: Sequence[Patch]) -> str | None:
     return text
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Trial:
     """Inputs on which an answer is run, and what is said of it then.
 
@@ -156,10 +156,9 @@ class Part:
             return issubclass(*errors) or issubclass(*reversed(errors))
         return same(plain(self.outline(one.output)), plain(self.outline(other.output)))
 
-    def fits(self, function: Callable, seen: "Seen") -> bool:
-        """Whether a function could be what was seen in a trial."""
+    def fits(self, other: Outcome, seen: "Seen") -> bool:
+        """Whether another outcome in the same trial is like what was seen."""
         trial, due, outcome = seen
-        other = self.value(function, trial.inputs)
         if outcome.error is not None or outcome.finding is not None:
             return self.alike(outcome, other)
         return self.alike(outcome, other) and (
@@ -193,6 +192,8 @@ class Exercise(Check):
         self.answer, self.parts, self.praise = answer, parts, praise
         self.uses = uses or {}
         self.made: dict[tuple, Callable | None] = {}  # what `reference` has made
+        self.tried: dict[tuple, Any] = {}  # trials, as `known` refers to them
+        self.known: dict[tuple, Outcome] = {}  # what `outcome` has seen
 
     def reference(self, part: Part, *rows: Row) -> Callable | None:
         """The reference answer with these mistakes; None if they exclude each other."""
@@ -203,6 +204,30 @@ class Exercise(Check):
             self.made[key] = made
         return self.made[key]
 
+    def trials(self, part: Part, seed: int) -> list[Trial]:
+        """A part's trials; the same ones each time."""
+        if (part, seed) not in self.tried:
+            names = [*inspect.signature(part.use(self.reference(part))).parameters]
+            self.tried[part, seed] = part.all_trials(seed, names)
+        return self.tried[part, seed]
+
+    def lenient(self, part: Part, seed: int) -> Trial:
+        """A trial of the sizes that let wrong code run; the same one each time."""
+        if (part, seed, "lenient") not in self.tried:
+            trial = Trial(part.lenient(seed), accepts=lambda value, due: True)
+            self.tried[part, seed, "lenient"] = trial
+        return self.tried[part, seed, "lenient"]
+
+    def outcome(self, part: Part, trial: Trial, *rows: Row) -> Outcome:
+        """What the reference with these mistakes does in a trial; it runs once."""
+        key = part, trial, *(id(patch) for _, patch in rows)
+        if key not in self.known:
+            outcome = part.value(self.reference(part, *rows), trial.inputs)
+            if outcome.error is not None:
+                outcome.error.__traceback__ = None  # it would keep all that was in use
+            self.known[key] = outcome
+        return self.known[key]
+
     def names(
         self, part: Part, seen: Sequence["Seen"], most: int = 2
     ) -> Iterator[tuple[str, ...]]:
@@ -211,8 +236,9 @@ class Exercise(Check):
             return
         for count in range(1, most + 1):
             for rows in combinations(part.rows(), count):
-                function = self.reference(part, *rows)
-                if function and all(part.fits(function, one) for one in seen):
+                if self.reference(part, *rows) and all(
+                    part.fits(self.outcome(part, one[0], *rows), one) for one in seen
+                ):
                     yield tuple(message for message, _ in rows)
 
     def _findings(
@@ -250,7 +276,7 @@ class _Attempt:
             return
         reference, seen = self.exercise.reference(self.part), []
         names = [*inspect.signature(self.part.use(reference)).parameters]
-        trials, flows = self.part.all_trials(seed, names), True
+        trials, flows = self.exercise.trials(self.part, seed), True
         learns_in = trials[(len(self.part.probes(seed)) or len(trials)) - 1]
         for trial in trials:
             fault = self.fault(trial, seed, seen)
@@ -274,7 +300,7 @@ class _Attempt:
         """
         part, inputs = self.part, trial.inputs
         outcome = part.value(self.answer, inputs)
-        due = part.value(self.exercise.reference(part), inputs).output
+        due = self.exercise.outcome(part, trial).output
         seen.append((trial, due, outcome))
         if outcome.finding is not None and outcome.finding.mark != "✗":
             return outcome.finding
@@ -311,9 +337,9 @@ class _Attempt:
         part = self.part
         if part.lenient is None:
             return self.named(seen)
-        lenient = Trial(part.lenient(seed), accepts=lambda value, due: True)
+        lenient = self.exercise.lenient(part, seed)
         outcome = part.value(self.answer, lenient.inputs)
-        due = part.value(self.exercise.reference(part), lenient.inputs)
+        due = self.exercise.outcome(part, lenient)
         if outcome.error is not None or outcome.finding is not None:
             return ""
         if text := self.named([*seen, (lenient, due.output, outcome)]):

@@ -5,6 +5,7 @@ the broken classes answer to the names of the sound ones. `helpers.checks.lesson
 knows the answers; to read them there is to spoil the exercise.
 """
 
+from functools import cache
 from hashlib import sha256
 
 from torch import nn
@@ -57,6 +58,7 @@ def secret(number: int) -> Mutant:
     return KEPT[faults[int.from_bytes(digest[:4], "big") % len(faults)]]
 
 
+@cache
 def _pools() -> dict[int, list[str]]:
     """The faults that each number may stand for: found ever less easily."""
     seen = {fault: kept.caught_by for fault, kept in KEPT.items()}
