@@ -20,8 +20,9 @@ from helpers.layers import FeedForward, LayerNorm, Residual
 from helpers.masks import causal_mask, decoder_mask, padding_mask
 from helpers.positions import PositionalEncoding, TokenEmbedding, positional_encoding
 from helpers.readings import annotated, build_reading, lengths
-from helpers.readings.names import NAMES, names_of, names_table
+from helpers.readings.names import NAMES, names_of, names_page
 from helpers.transformer import TransformerConfig
+from tools.reproducible import ROOT
 
 D_MODEL, N_HEADS, D_FF = SIZES["d_model"], SIZES["n_heads"], SIZES["d_ff"]
 CLOSE = {"atol": 1e-5, "rtol": 1e-5}
@@ -72,8 +73,13 @@ def test_no_name_of_a_text_is_missing(reading):
     rows = names_of(reading)
     assert {row.name.replace("_", " ") for row in rows if row.name} == due
     assert all(row.added for row in rows if not row.name)
-    assert all(row.here in names_table(reading) or row.get() for row in rows)
-    assert max(map(len, names_table(reading).splitlines())) <= 100
+
+
+def test_the_page_shows_every_row():
+    renew = "python -m helpers.readings.names > notebooks/five_readings.md"
+    page = ROOT / "notebooks" / "five_readings.md"
+    assert page.read_text("utf-8") == names_page(), renew
+    assert names_page().count("\n| ") == len(NAMES) + 2 * len(DEFINED)
 
 
 def inputs(length=6, d_model=D_MODEL, rows=3):

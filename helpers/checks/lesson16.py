@@ -1,6 +1,7 @@
 """The exercises of lesson 16, five readings: reference answers and known mistakes."""
 
 import math
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -8,8 +9,7 @@ from torch import Tensor
 
 from helpers.checks.comparing import plain
 from helpers.checks.engine import Exercise, Part
-from helpers.checks.findings import Stop, wrong
-from helpers.checks.values import Values
+from helpers.checks.findings import Check, Finding, Stop, right, untried, wrong
 from helpers.readings.pure_attention import AttentionWithNorm
 
 # ------------------------------------------------------------------ 16.1 conventions
@@ -37,6 +37,12 @@ LENGTH_MISTAKES = {
     },
     "the first sentence's number is used for all": {
         SEEN: "(torch.arange(length) < valid_lens[0]).expand(len(valid_lens), -1)"
+    },
+    "the largest number is used for all sentences": {
+        SEEN: "(torch.arange(length) < valid_lens.max()).expand(len(valid_lens), -1)"
+    },
+    "the smallest number is used for all sentences": {
+        SEEN: "(torch.arange(length) < valid_lens.min()).expand(len(valid_lens), -1)"
     },
 }
 HIDDEN_MISTAKES = {
@@ -123,15 +129,16 @@ def from_hidden(hidden):
 # -------------------------------------------------------------- 16.2 whose numbers
 
 WHOSE = {"first": "d", "second": "a", "third": "c", "fourth": "b"}
-SIGNS = {
-    "a": "no norm closes the stack that A's parts stand in here: its variances are far "
-    "above 1",
-    "b": "a norm over both axes gives the whole sentence the variance 1, and each word "
-    "its own",
-    "c": "C divides by the unbiased deviation: `var(-1, correction=1)` would be 1 for "
-    "every word",
-    "d": "D divides by the biased deviation: `var(-1, correction=0)` would be 1 for "
-    "every word",
+# What contradicts an answer: the question that tells two groups of readings apart.
+EVIDENCE = {
+    "do all six words of a memory have the same variance? Not all four answers fit": (
+        "ab",
+        "cd",
+    ),
+    "compare the variance of the whole sentence with that of its words: two answers do "
+    "not fit": ("a", "b"),
+    "compute the variance of a word by both definitions, `correction=0` and "
+    "`correction=1`: two answers do not fit": ("c", "d"),
 }
 
 
@@ -156,22 +163,57 @@ def memories() -> dict[str, Tensor]:
     return made
 
 
-whose = Values(
-    'whose = {"first": "d", "second": "a", "third": "c", "fourth": "b"}\n',
-    {
-        place: {letter: sign for letter, sign in SIGNS.items() if letter != due}
-        for place, due in WHOSE.items()
-    },
-    otherwise={"": "look at both variances of each word, and at the sentence's"},
-    kinds={"": "a letter is due: a, b, c or d"},
-    choices=("a", "b", "c", "d"),
-)
+class Whose(Check):
+    """Who made which memory; judged as a whole, so that no letter is tried alone."""
+
+    answer = 'whose = {"first": "d", "second": "a", "third": "c", "fourth": "b"}\n'
+
+    def _findings(self, answer: Any = None, **named: Any) -> Iterator[Finding]:
+        named.pop("seed", None)
+        if answer is not None and not isinstance(answer, Mapping):
+            text = f"hand over a dictionary, not a {type(answer).__name__}"
+            raise Stop(wrong(text))
+        given = {**named, **(answer or {})}
+        for place in given:
+            if place not in WHOSE:
+                raise Stop(wrong(f"{place} is none of {', '.join(WHOSE)}"))
+        letters = {place: _letter(place, given.get(place)) for place in WHOSE}
+        missing = [place for place, letter in letters.items() if not letter]
+        if missing:
+            for place in missing:
+                yield untried(f"{place}: not attempted yet")
+            return
+        for letter in sorted(letters.values()):
+            if [*letters.values()].count(letter) > 1:
+                raise Stop(wrong(f"each made one of the four: {letter} stands twice"))
+        if letters == WHOSE:
+            yield from (right(f"{place}: {due}") for place, due in WHOSE.items())
+            return
+        for question, groups in EVIDENCE.items():
+            group = {letter: group for group in groups for letter in group}
+            pairs = ((group.get(letters[x]), group.get(WHOSE[x])) for x in WHOSE)
+            if any(None not in pair and pair[0] != pair[1] for pair in pairs):
+                raise Stop(wrong(question))
+
+
+def _letter(place: str, answer: Any) -> str:
+    """One of a, b, c, d; nothing where there is no answer; Stop for another."""
+    if answer is None or answer is Ellipsis:
+        return ""
+    letter = answer.strip().casefold() if isinstance(answer, str) else answer
+    if not isinstance(letter, str) or letter not in [*WHOSE.values()]:
+        raise Stop(wrong(f"{place} = {answer!r:.40}: a letter is due: a, b, c or d"))
+    return letter
+
+
+whose = Whose()
 
 # ------------------------------------------------------------------ 16.3 small keys
 
 HEADS = "heads = linear.weight.unflatten(0, (theirs.n_heads, d_k))"
 PAD_EACH = "F.pad(heads, (0, 0, 0, d_head - d_k)).flatten(0, 1)"
 ROOT = "math.sqrt(d_head / d_k)"
+TIMES = "-(-d_head // d_k)"  # rounded up
 BOTH = "scale * widened(theirs.w_qs), widened(theirs.w_ks)"
 AT_ONE_END = "heads are cut off in runs of d_head rows, so each head needs zeros of its"
 AT_ONE_END += " own: take the heads apart first, `weight.unflatten(0, (n_heads, d_k))`"
@@ -182,6 +224,12 @@ SMALL_KEY_MISTAKES = {
     },
     "the scores are too large: √(d_head / d_k) is due once; the root is missing, or "
     "both sides have it": {ROOT: "d_head / d_k"},
+    "the scores are E's products, not yet divided: √d_head only undoes the course's "
+    "root, and E divides by √d_k": {ROOT: "math.sqrt(d_head)"},
+    "the scores are divided by both roots: E's √d_k is there, and the course divides "
+    "by √d_head besides": {ROOT: "d_k**-0.5"},
+    "d_model is the size of all heads together: the course divides by the root of one "
+    "head's size, d_head": {ROOT: "math.sqrt(theirs.w_qs.in_features / d_k)"},
     "the scale is upside down: the course divides by the larger number, so multiply by "
     "√(d_head / d_k)": {ROOT: "math.sqrt(d_k / d_head)"},
     f"all zeros come after the last head: {AT_ONE_END}": {
@@ -195,6 +243,11 @@ SMALL_KEY_MISTAKES = {
     "the rows are shared out in turn: those of one head lie together, d_k of them": {
         HEADS: "heads = linear.weight.unflatten(0, (d_k, theirs.n_heads)).mT"
     },
+    "rows are repeated where zeros are due: they add to the product": [
+        {PAD_EACH: f"heads.repeat(1, {TIMES}, 1)[:, :d_head].flatten(0, 1)"},
+        {PAD_EACH: f"heads.repeat_interleave({TIMES}, 1)[:, :d_head].flatten(0, 1)"},
+        {PAD_EACH: f"linear.weight.repeat({TIMES}, 1)[: theirs.n_heads * d_head]"},
+    ],
     "queries and keys have changed places": {
         BOTH: "scale * widened(theirs.w_ks), widened(theirs.w_qs)"
     },

@@ -5,14 +5,18 @@ from torch import nn
 from helpers.interop import mapping
 from helpers.readings import annotated, d2l_blocks, lengths, pure_attention
 
-# Runs of the study `readings`, two of which differ in one thing, and their labels.
+# Runs of the study `readings` that lesson 16 compares, and their labels.
 PAIRS = {
     "A, the notes": "A: embeddings smaller",
     "A, embeddings N(0, 1)": "A: embeddings N(0, 1)",
+    "C, the frame": "C: embeddings smaller",
+    "C, embeddings N(0, 1)": "C: embeddings N(0, 1)",
     "B, the d2l reading": "B: norm, features",
     "B, norm over both axes": "B: norm, both axes",
-    "course, norm last": "course: Xavier's draw",
-    "… matrices × 0.58": "course: matrices × 0.58",
+    "course, norm last": "norm last, Xavier's draw",
+    "course, norm first": "norm first, Xavier's draw",
+    "norm last, matrices × 0.58": "norm last, × 0.58",
+    "norm first, matrices × 0.58": "norm first, × 0.58",
 }
 
 

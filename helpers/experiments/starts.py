@@ -18,7 +18,6 @@ from helpers.corpus import toy_corpus
 from helpers.decoding import translate_ids
 from helpers.evaluation import exact_match
 from helpers.experiments.small_translator import toy_sentences
-from helpers.interop import mapping
 from helpers.readings import annotated, build_reading, d2l_blocks
 from helpers.training import Trainer, TrainingConfig
 from helpers.transformer import Transformer, TransformerConfig
@@ -41,9 +40,9 @@ def reading(key: str) -> nn.Module:
     return build_reading(key, config.source_vocab, config.target_vocab, **SIZES)
 
 
-def printed_embeddings() -> nn.Module:
-    """A, its embeddings drawn N(0, 1) as its text has them."""
-    model = reading("A")
+def printed_embeddings(key: str) -> nn.Module:
+    """A, or C, whose stacks end in a norm; embeddings N(0, 1) as A's text has them."""
+    model = reading(key)
     for embedding, _ in (model.model.src_embed, model.model.tgt_embed):
         nn.init.normal_(embedding.lut.weight)
     return model
@@ -54,12 +53,12 @@ def tied_norm() -> nn.Module:
     return Padded(d2l_blocks.blocks_model(toy_config(), norm_length=TIED), TIED)
 
 
-def smaller_matrices() -> nn.Module:
-    """The course with the norm last, its layers' matrices times 1/√3.
+def smaller_matrices(*, norm_first: bool = False) -> nn.Module:
+    """The course's model, its layers' matrices times 1/√3.
 
     PyTorch's own draw of a square matrix has 1/√3 of the size of Xavier's.
     """
-    model = Transformer(toy_config())
+    model = Transformer(toy_config(norm_first=norm_first))
     for module in (*model.encoder.modules(), *model.decoder.modules()):
         if isinstance(module, nn.Linear):
             module.weight.data.mul_(3**-0.5)
@@ -97,29 +96,21 @@ class Padded(nn.Module):
 
 # Each run, and how its model is made; the first weights come from the global generator.
 RUNS: dict[str, Callable[[], nn.Module]] = {
-    "course, norm first": lambda: Transformer(toy_config(norm_first=True)),
     "A, the notes": lambda: reading("A"),
     "B, the d2l reading": lambda: reading("B"),
     "C, the frame": lambda: reading("C"),
     "D, the tutorial": lambda: reading("D"),
-    "A, embeddings N(0, 1)": printed_embeddings,
+    "A, embeddings N(0, 1)": lambda: printed_embeddings("A"),
+    "C, embeddings N(0, 1)": lambda: printed_embeddings("C"),
     "B, norm over both axes": tied_norm,
     "C, clones left equal": lambda: annotated.frame_model(
         toy_config(), drawn_anew=False
     ),
     "course, norm last": lambda: Transformer(toy_config()),
-    "… from D's weights": lambda: mapping.COURSE_FROM["D"](reading("D")),
-    "… matrices × 0.58": smaller_matrices,
+    "course, norm first": lambda: Transformer(toy_config(norm_first=True)),
+    "norm last, matrices × 0.58": smaller_matrices,
+    "norm first, matrices × 0.58": lambda: smaller_matrices(norm_first=True),
 }
-
-
-PRINTED = "A, embeddings N(0, 1)", "B, norm over both axes", "C, clones left equal"
-COURSE = "course, norm first", "course, norm last", "… from D's weights"
-KINDS = (
-    dict.fromkeys(RUNS, "a reading as built here")
-    | dict.fromkeys(PRINTED, "begun as its text has it")
-    | dict.fromkeys((*COURSE, "… matrices × 0.58"), "the course's model")
-)
 
 
 @cache

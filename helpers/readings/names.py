@@ -3,17 +3,26 @@
 A row says what the text has, what had to be repaired, and what is our own; between
 quotation marks stands the text itself. A row without a name is of something that the
 text does not have. Each row has a test, which runs what the name stands for:
-tests/test_readings_names.py.
+tests/test_readings_names.py. `python -m helpers.readings.names` prints the page
+notebooks/five_readings.md.
 """
 
+import re
 from dataclasses import dataclass
 from importlib import import_module
-from itertools import zip_longest
-from textwrap import wrap
 from typing import Any
 
+from helpers.readings import READINGS
+
 HEADER = "name in the text → here", "the text says", "repaired", "added by us"
-WIDTHS = 28, 26, 21, 17
+PAGE = """\
+# The five readings, name by name
+
+Every class and function that the five texts of [lesson 16](16_five_readings.ipynb)
+define, and what became of it in `helpers.readings`. Quotation marks hold the text's own
+characters. Whatever is *repaired* or *added by us* is not the text's. Each row has a
+test, which runs what the name stands for: `tests/test_readings_names.py`.
+"""
 
 
 @dataclass(frozen=True)
@@ -79,15 +88,14 @@ NAMES = (
         "A",
         "LayerNorm",
         "annotated.StdLayerNorm",
-        "“(std + self.eps)”; “be equal to nn.LayerNorm”",
-        "not equal: a factor apart",
+        "“(std + self.eps)”; “be equal to nn.LayerNorm”: it is a factor apart",
     ),
     Named(
         "A",
         "SublayerConnection",
         "annotated.SublayerConnection",
-        "“x + self.dropout(sublayer( self.norm(x)))”: norm first",
-        "its docstring says “followed by a layer norm”",
+        "“x + self.dropout(sublayer(self.norm(x)))”: norm first; its docstring has "
+        "both, “followed by a layer norm” and “the norm is first”",
     ),
     Named(
         "A",
@@ -114,8 +122,9 @@ NAMES = (
         "B",
         "AddNorm",
         "d2l_blocks.AddNorm",
-        "“AddNorm([3, 4], dropout=0.5)”: a norm over length and features",
-        "the model norms over the features alone",
+        "“AddNorm([3, 4], dropout=0.5)”: a norm over length and features; in its "
+        "prose, over the features",
+        added="the whole model norms over the features",
     ),
     Named(
         "B",
@@ -136,7 +145,7 @@ NAMES = (
         "B",
         "DecoderBlock",
         "d2l_blocks.DecoderBlock",
-        "“if state[2][self.i] is None: key_values = X”, then a bare “return”",
+        "“if state[2][self.i] is None:”, “key_values = X”, then a bare “return”",
         "ffn for fnn",
         "all that follows: three sublayers, the state",
     ),
@@ -144,7 +153,7 @@ NAMES = (
         "B",
         "d2l.PositionalEncoding",
         "d2l_blocks.SteppedPositions",
-        "“d2l.PositionalEncoding( num_hiddens, dropout)”",
+        "“d2l.PositionalEncoding(num_hiddens, dropout)”",
         "the table is a buffer",
         "start, for one token at a time",
     ),
@@ -175,7 +184,7 @@ NAMES = (
         "C",
         "EncoderDecoder",
         "annotated.EncoderDecoder",
-        "“self.decode( self.encode(src, src_mask), src_mask,”; a comment calls the "
+        "“self.decode(self.encode(src, src_mask), src_mask,”; a comment calls the "
         "encoder auto-regressive",
         "the comment: only the decoder is",
     ),
@@ -183,7 +192,7 @@ NAMES = (
         "C",
         "Generator",
         "annotated.Generator",
-        "“F.log_softmax( self.proj(x), dim=-1)”",
+        "“F.log_softmax(self.proj(x), dim=-1)”",
     ),
     Named(
         "C",
@@ -215,7 +224,7 @@ NAMES = (
         "C",
         "EncoderLayer",
         "annotated.NormFirstEncoderLayer",
-        "“clones(SublayerConnection( size, dropout), 2)”",
+        "“clones(SublayerConnection(size, dropout), 2)”",
     ),
     Named(
         "C",
@@ -255,7 +264,7 @@ NAMES = (
         "C",
         "PositionwiseFeedForward",
         "annotated.PositionwiseFeedForward",
-        "“self.w_2(self.dropout( F.relu(self.w_1(x))))”",
+        "“self.w_2(self.dropout(F.relu(self.w_1(x))))”",
     ),
     Named(
         "C",
@@ -291,7 +300,7 @@ NAMES = (
         "MultiHeadAttention",
         "lengths.MultiHeadSublayer",
         "“key.view(batch_size * num_heads, -1, dim_per_head)”; "
-        "“(key.size(-1) // num_heads) ** -0.5”; “attn_mask.repeat( num_heads, 1, 1)”",
+        "“(key.size(-1) // num_heads) ** -0.5”; “attn_mask.repeat(num_heads, 1, 1)”",
         "a transposition first; dim_per_head ** -0.5; repeat_interleave",
         "a ValueError if the heads do not fit",
     ),
@@ -305,8 +314,7 @@ NAMES = (
         "D",
         "LayerNorm",
         "lengths.EpsilonLayerNorm",
-        "“(std + self.epsilon)”; the formula above it has a root of σ² + ε",
-        "kept as its code: the two disagree",
+        "“(std + self.epsilon)”; in the formula above it a root of σ² + ε: two norms",
     ),
     Named(
         "D",
@@ -357,7 +365,7 @@ NAMES = (
         "D",
         "Encoder",
         "lengths.LengthEncoder",
-        "“output += self.pos_embedding( inputs_len)”",
+        "“output += self.pos_embedding(inputs_len)”",
         added="padding beyond the longest sentence",
     ),
     Named(
@@ -455,7 +463,7 @@ NAMES = (
         "E",
         "nn.LayerNorm",
         "layers.LayerNorm",
-        "“nn.LayerNorm( normalized_shape=4)(x)”",
+        "“nn.LayerNorm(normalized_shape=4)(x)”",
     ),
     Named(
         "E",
@@ -473,22 +481,24 @@ def names_of(reading: str) -> tuple[Named, ...]:
 
 
 def names_table(reading: str) -> str:
-    """The rows of one reading as a table in plain text."""
-    lines = [_line(HEADER), _line(["─" * width for width in WIDTHS])]
-    for row in names_of(reading):
-        name = row.name or "(nothing)"
-        here = row.here.rpartition(".")[2]
-        first = [name] if name == here else [name, f"→ {here}"]
-        cells = [first, *(wrap(text, width) for text, width in _cells(row))]
-        lines += [_line(parts) for parts in zip_longest(*cells, fillvalue="")]
-    return "\n".join(lines)
+    """The rows of one reading as a table in Markdown."""
+    lines = [HEADER, ["---"] * len(HEADER), *map(_cells, names_of(reading))]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
-def _cells(row: Named) -> zip:
-    texts = row.says, row.repaired or "–", row.added or "–"
-    return zip(texts, WIDTHS[1:], strict=True)
+def names_page() -> str:
+    """The tables of all readings, one below the other."""
+    tables = (f"## {READINGS[key].name}\n\n{names_table(key)}\n" for key in READINGS)
+    return "\n".join([PAGE, *tables])
 
 
-def _line(cells: tuple | list) -> str:
-    padded = (f"{cell:{width}}" for cell, width in zip(cells, WIDTHS, strict=True))
-    return "  ".join(padded).rstrip()
+def _cells(row: Named) -> list[str]:
+    here = row.here.rpartition(".")[2]
+    name = f"`{row.name}`" if row.name else "*(nothing)*"
+    name = name if row.name == here else f"{name} → `{here}`"
+    texts = (row.says, row.repaired or "–", row.added or "–")
+    return [name, *(re.sub("“(.+?)”", r"“`\1`”", text) for text in texts)]
+
+
+if __name__ == "__main__":
+    print(names_page(), end="")

@@ -67,6 +67,16 @@ def repeated_rows(theirs, d_head):
     return tuple(w.repeat(math.ceil(rows / len(w)), 1)[:rows] for w in both)
 
 
+def ones_below(theirs, d_head):
+    """Ones where zeros are due."""
+    wide = []
+    for weight in (theirs.w_qs.weight, theirs.w_ks.weight):
+        heads = weight.unflatten(0, (theirs.n_heads, -1))
+        more = d_head - heads.size(1)
+        wide.append(torch.nn.functional.pad(heads, (0, 0, 0, more), value=1.0))
+    return tuple(x.flatten(0, 1) for x in wide)
+
+
 def in_columns(theirs, d_head):
     both = theirs.w_qs.weight, theirs.w_ks.weight
     return tuple(torch.nn.functional.pad(weight, (0, 2)) for weight in both)
@@ -77,13 +87,14 @@ def doubling_theirs(theirs, d_head):
     return zeros_first_and_scaled_keys(theirs, d_head)
 
 
+WHOSE = "first", "second", "third", "fourth"
 RIGHT = {
     "masks": [
         (lengths_in_a_loop, hidden_as_lists),
         (lengths_in_numpy, hidden_turned),
         (lambda n, k: lengths(n, k).clone(), lambda h: (h == 0)[:, None]),
     ],
-    "whose": [{"first": "D", "third": " C "}],
+    "whose": [{"first": "D", "second": "a", "third": " C ", "fourth": "B"}],
     "small_keys": [zeros_first_and_scaled_keys, scale_shared],
 }
 WRONG = {
@@ -95,12 +106,21 @@ WRONG = {
         ((lengths, lambda h: h.logical_not_()[:, None]), "in place"),
         ((lengths, lambda h: ~h[:1, None]), "the shape is"),
         ((lengths, lambda h: 3), "from_hidden"),
+        ((lambda n, k: lengths(n * 0 + max(n), k), hidden_turned), "largest number"),
+        ((lambda n, k: lengths(n.clamp(max=n.min()), k), hidden_turned), "smallest"),
         ((lengths_one_hot, hidden_turned), "Class values must be smaller"),
     ],
     "whose": [
-        ({"first": "E"}, "none of a, b, c, d"),
-        ({"first": "c"}, "unbiased"),
-        ({"second": 3}, "second"),
+        ({"first": "E"}, "first = 'E': a letter is due"),
+        ({"second": 3}, "second = 3: a letter is due"),
+        ({"fifth": "a"}, "fifth is none of first"),
+        ("dacb", "hand over a dictionary"),
+        (dict.fromkeys(WHOSE, "c"), "each made one of the four: c stands twice"),
+        (dict(zip(WHOSE, "abcd", strict=True)), "the same variance"),
+        (dict(zip(WHOSE, "bdca", strict=True)), "the same variance"),
+        (dict(zip(WHOSE, "dbca", strict=True)), "of the whole sentence"),
+        (dict(zip(WHOSE, "cadb", strict=True)), "by both definitions"),
+        (dict(zip(WHOSE, "cbda", strict=True)), "of the whole sentence"),
     ],
     "small_keys": [
         (
@@ -109,7 +129,8 @@ WRONG = {
         ),
         (lambda theirs, d: theirs.w_qs.weight, "one tensor of shape"),
         (doubling_theirs, "in place"),
-        (repeated_rows, "the result differs"),
+        (repeated_rows, "rows are repeated where zeros are due"),
+        (ones_below, "the result differs"),
         (in_columns, "has shape"),
     ],
 }

@@ -30,6 +30,14 @@ ATTEND, CROSS = "attention, add, norm", "cross-attention, add, norm"
 FEED = "feed-forward, add, norm"
 FIRST_A = ("norm, attention, add", "dropout on the weights")
 FIRST_B = ("norm, feed-forward, add", "dropout inside")
+OWN_MATRIX = "not the embeddings' matrix"
+TITLES = {
+    "A": "A: parts only, with the norm first",
+    "B": "B: nothing embedded, the decoder unfinished",
+    "C": "C: norm first, and once more on top",
+    "D": "D: a whole model, wrong in many lines",
+    "E": "E: attention alone, and unmasked",
+}
 # Of each reading: rows below the layers, in a layer, and above; encoder, then decoder.
 # Compared with the paper's sections 3.1 to 3.5 and 5.4. What the paper leaves open, and
 # its feed-forward as two convolutions, counts as the paper's.
@@ -84,7 +92,7 @@ READINGS: dict[str, tuple[tuple[list[Row], ...], tuple[list[Row], ...]]] = {
             ],
             [
                 ("norm", "once, on top", OWN),
-                ("linear, softmax", "its logarithm", PAPERS),
+                ("linear, log-softmax", OWN_MATRIX, OWN),
             ],
         ),
     ),
@@ -104,7 +112,7 @@ READINGS: dict[str, tuple[tuple[list[Row], ...], tuple[list[Row], ...]]] = {
                 (CROSS, "the same module again", OWN),
                 (FEED, "second layer turned", OWN),
             ],
-            [("linear, softmax", "", PAPERS)],
+            [("linear, softmax", OWN_MATRIX, OWN)],
         ),
     ),
     "E": (
@@ -120,7 +128,7 @@ READINGS: dict[str, tuple[tuple[list[Row], ...], tuple[list[Row], ...]]] = {
         ),
     ),
 }
-MIDDLES, WIDTH, HEIGHT, PITCH, FLOOR = (1.25, 3.75), 2.26, 0.48, 0.68, 0.6
+MIDDLES, WIDTH, HEIGHT, PITCH, FLOOR = (1.24, 3.76), 2.28, 0.5, 0.7, 0.62
 
 
 def draw_reading(key: str) -> None:
@@ -128,7 +136,7 @@ def draw_reading(key: str) -> None:
     encoder, decoder = READINGS[key]
     rows = max(sum(map(len, column)) for column in (encoder, decoder))
     high = FLOOR + PITCH * rows + 0.3
-    ax = drawing.canvas(5.0, high, title=f"{key}: its text compared with the paper")
+    ax = drawing.canvas(5.0, high, title=TITLES[key])
     _draw_legend(ax, high - 0.6)
     layers = [
         _draw_column(ax, x, name, column)
@@ -147,7 +155,7 @@ def _draw_column(
     The last one is what the memory, or the output, leaves by.
     """
     below, inside, _ = column
-    drawing.write(ax, (x, FLOOR - 0.4), f"{name} ids", size=9)
+    drawing.write(ax, (x, FLOOR - 0.43), f"{name} ids", size=11)
     blocks = [
         _draw_box(ax, (x, FLOOR + 0.05 + PITCH * place), *row)
         for place, row in enumerate(row for part in column for row in part)
@@ -178,9 +186,9 @@ def _draw_box(
             **look,
         )
     )
-    shift = 0.1 if note else 0
-    drawing.write(ax, (block.x, block.y + shift), sign + words, size=10)
-    drawing.write(ax, (block.x, block.y - shift), note, size=9)
+    shift = 0.11 if note else 0
+    drawing.write(ax, (block.x, block.y + shift), sign + words, size=10.5)
+    drawing.write(ax, (block.x, block.y - shift), note, size=10.5)
     return block
 
 
@@ -199,7 +207,7 @@ def _draw_legend(ax: Axes, top: float) -> None:
         y = top - 0.3 * place
         look = {"fc": fill, "ec": edge, "lw": width, "linestyle": style}
         ax.add_patch(Rectangle((0.12, y - 0.1), 0.3, 0.2, **look))
-        drawing.write(ax, (0.5, y), sign + whose, size=9.5, align="left")
+        drawing.write(ax, (0.5, y), sign + whose, size=11, align="left")
 
 
 def draw_masks(
