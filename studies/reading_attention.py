@@ -5,10 +5,10 @@ head is chosen on validation sentences). How many statements begin with "est-ce"
 the vector of their full stop is that of a question mark (`asked`), and the largest mean
 weight of a head on that stop, at the first word (`look_at_stop`).
 
-The shares of "le" and of "la" that are right in 400 sentences: as they are (`le`,
-`la`); with all heads of the encoder's last layer at their means over these sentences,
-at the English article (`le_cut`, `la_cut`); with the noun hidden from the decoder
-(`le_hidden`, …); with both (`le_hidden_cut`, …).
+For pairs of sentences whose nouns differ in gender: the mean lead of the donor's
+article over the sentence's own, in scores, with no patch (`lead`), with the donor's
+vector of "the" in the memory (`lead_the`), and both again with the noun hidden from the
+decoder (`lead_hidden`, `lead_hidden_the`).
 
 Then, for facts that differ in pairs of sentences: the share of French articles that
 become the donor's when its vector is put into the memory at the English article, at the
@@ -33,7 +33,6 @@ from helpers.experiments.minimal_pairs import (
     noun_pairs,
     questions_and_statements,
 )
-from helpers.experiments.patching import record_contexts
 from helpers.translator.model import Translator
 from helpers.translator.recipes import RECIPES, build, load_text, trained_toy, with_seed
 
@@ -50,7 +49,7 @@ def rows(*, tiny: bool = False) -> Iterator[dict]:
         translator.model.eval().requires_grad_(False)
         of_seed = {"seed": seed} | of_heads(translator, few=20 if tiny else None)
         pairs = {fact: noun_pairs(fact, 5 if tiny else 200, 0) for fact in FACTS}
-        of_seed |= right_articles(translator, pairs["gender"])
+        of_seed |= leads(translator, pairs["gender"])
         for fact in FACTS:
             yield of_seed | {"fact": fact} | of_fact(translator, pairs[fact])
 
@@ -107,24 +106,16 @@ def of_fact(translator: Translator, pairs: Pairs) -> dict:
     return rounded(found)
 
 
-def right_articles(translator: Translator, pairs: Pairs) -> dict:
-    """The shares of "le" and "la" that are right, in four ways."""
-    model = translator.model
-    batch = batch_of(translator, [pair[i] for i in (0, 1) for pair in pairs])
-    source, start = batch.source, batch.decoder_input[:, : ARTICLE + 1]
-    due = batch.labels[:, ARTICLE]
-    with record_contexts(model) as contexts:
-        reading.say_article(model, source, start)
-    last = f"encoder.layers.{MEMORY - 1}.self_attention"
-    means = {last: contexts[last][:, ARTICLE].mean(dim=0)}
-    every_head, found = {last: [*range(model.config.n_heads)]}, {}
+def leads(translator: Translator, pairs: Pairs) -> dict:
+    """How far the donor's article is ahead in score, in four ways."""
+    own, donor = (batch_of(translator, [pair[i] for pair in pairs]) for i in (0, 1))
+    found = {}
     for hiding, hidden in (("", []), ("_hidden", [NOUN])):
-        for cutting, heads in (("", {}), ("_cut", every_head)):
-            said = reading.say_article(model, source, start, heads, means, hidden)
-            for word in ("le", "la"):
-                chosen = due == translator.target_text.ids[word]
-                share = (said == due)[chosen].float().mean().item()
-                found[word + hiding + cutting] = share
+        for patching, place in (("", []), ("_the", [ARTICLE])):
+            lead = reading.donor_leads(
+                translator.model, own, donor, place=place, hidden=hidden
+            )
+            found["lead" + hiding + patching] = lead.mean().item()
     return rounded(found)
 
 

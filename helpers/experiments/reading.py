@@ -14,6 +14,7 @@ from helpers.corpus import SentencePair
 from helpers.corpus.phenomena import ADJECTIVE_NAMES, NOUN_OF
 from helpers.decoding import inference
 from helpers.evaluation import alignment_error_rate
+from helpers.experiments.minimal_pairs import ARTICLE
 from helpers.experiments.patching import record_contexts, replace_contexts
 from helpers.masks import decoder_mask, padding_mask
 from helpers.text import split_words
@@ -176,32 +177,40 @@ def write(
 
 
 @torch.no_grad()
-def say_article(
+def donor_leads(
     model: Transformer,
-    source: Tensor,
-    start: Tensor,
+    own: Batch,
+    donor: Batch,
+    *,
     heads: Mapping[str, int | list[int]] | None = None,
-    by: Mapping[str, Tensor] | float = 0.0,
+    place: Sequence[int] = (),
     hidden: Sequence[int] = (),
 ) -> Tensor:
-    """The next word after `start`, (batch,): the article of the pairs of sentences.
+    """How far the score of the donor's article is above the sentence's own, (batch,).
 
-    These `heads` of some attentions hand on `by` (a number, or contexts for each name)
-    at the article's place: of the English article in the encoder, of the French one in
-    the decoder. The decoder sees nothing of the `hidden` places of the memory.
+    Both are of `noun_pairs`. The donor's contexts replace those of the `heads`
+    {attention: numbers} where the article stands, in English or in French, and its
+    vectors those of the memory at `place`. The decoder sees nothing of the `hidden`
+    places of the memory.
     """
-    article, seen = start.size(1) - 1, source.clone()
+    start, seen = own.decoder_input[:, : ARTICLE + 1], own.source.clone()
     seen[:, list(hidden)] = PAD
+    with record_contexts(model) as contexts:
+        model.decode(start, model.encode(donor.source), donor.source)
+    contexts = dict(contexts)
     with ExitStack() as stack:
         for name, numbers in (heads or {}).items():
-            states = source if name.startswith("encoder") else start
-            where = torch.arange(states.size(1)) == article
-            put_in = by[name] if isinstance(by, Mapping) else by
+            where = torch.arange(contexts[name].size(1)) == ARTICLE
             attention = model.get_submodule(name)
-            replaced = replace_contexts(attention, numbers, put_in, where[None])
+            replaced = replace_contexts(attention, numbers, contexts[name], where[None])
             stack.enter_context(replaced)
-        states = model.decode(start, model.encode(source), seen)
-    return model.project(states)[:, -1].argmax(dim=-1)
+        top = len(model.encoder.layers)
+        memory = patched_memory(model, own.source, donor.source, top, list(place))
+        scores = model.project(model.decode(start, memory, seen))[:, -1]
+    ours, theirs = (
+        scores.gather(1, batch.labels[:, [ARTICLE]])[:, 0] for batch in (own, donor)
+    )
+    return theirs - ours
 
 
 @torch.no_grad()

@@ -1,6 +1,7 @@
 """Answers to lesson 12's exercises that no table holds: right ones, and wrong ones."""
 
 from fractions import Fraction
+from functools import partial
 from itertools import combinations
 
 import numpy as np
@@ -61,6 +62,18 @@ def rate_in_order(found, truth):
         for f, t in zip(found, truth, strict=True)
     )
     return 1 - 2 * shared / sum(len({*x}) for x in (*found, *truth))
+
+
+def rate_of_sizes(size, factor, found, truth):
+    pairs = [(set(f), set(t)) for f, t in zip(found, truth, strict=True)]
+    below = sum(size(len(f), len(t)) for f, t in pairs)
+    return 1 - factor * sum(len(f & t) for f, t in pairs) / below
+
+
+def rate_of_all_sizes(size, factor, found, truth):
+    pairs = [(set(f), set(t)) for f, t in zip(found, truth, strict=True)]
+    below = size(sum(len(f) for f, _ in pairs), sum(len(t) for _, t in pairs))
+    return 1 - factor * sum(len(f & t) for f, t in pairs) / below
 
 
 # ------------------------------------------------------------------- 12.2 the patch
@@ -124,6 +137,36 @@ def patch_at_the_top(layers, x, donor, level, place):
     return patch_in_two_halves(layers, x, donor, len(layers), place)
 
 
+def patch_the_embedded(layers, x, donor, level, place):
+    return patch_in_two_halves(layers, x, donor, 0, place)
+
+
+def patch_from_above(layers, x, donor, level, place):
+    return patch_in_two_halves(layers, x, donor, len(layers) - level, place)
+
+
+def patch_at_every_level(layers, x, donor, level, place):
+    here = torch.arange(x.size(1))[:, None] == place
+    for layer in layers:
+        x, donor = layer(torch.where(here, donor, x)), layer(donor)
+    return torch.where(here, donor, x)
+
+
+def patch_the_embedded_at_every_level(layers, x, donor, level, place):
+    here = torch.arange(x.size(1))[:, None] == place
+    for layer in layers:
+        x = layer(torch.where(here, donor, x))
+    return torch.where(here, donor, x)
+
+
+def patch_the_embedded_up_to_the_level(layers, x, donor, level, place):
+    here = torch.arange(x.size(1))[:, None] == place
+    for number in range(len(layers) + 1):
+        x = torch.where(here, donor, x) if number <= level else x
+        x = layers[number](x) if number < len(layers) else x
+    return x
+
+
 def patch_all(layers, x, donor, level, place):
     for layer in layers:
         donor = layer(donor)
@@ -141,7 +184,7 @@ def find_with_masks(run, memory, donor, word):
         said = run(torch.where(chosen[None, :, None], donor, memory))
         share = (said[:, word] == run(donor)[:, word]).double().mean()
         key = (-int(chosen.sum()), float(share))
-        if share >= 0.9 and (best is None or key > best[0]):
+        if share > 0.9 and (best is None or key > best[0]):
             best = key, chosen.nonzero().flatten()
     return best[1]
 
@@ -158,7 +201,7 @@ def find_as_a_tuple(run, memory, donor, word):
     places = range(memory.shape[1])
     for size in places:
         some = sorted(combinations(places, size + 1), key=share)
-        if share(some[-1]) >= 0.9:
+        if share(some[-1]) > 0.9:
             return some[-1]
     return tuple(places)
 
@@ -173,7 +216,7 @@ def places_that_reach(least, most, run, memory, donor, word):
             patched[:, places] = donor[:, places]
             shares[places] = (run(patched)[:, word] == wanted).double().mean()
         best = max(shares, key=shares.get)
-        if shares[best] >= least:
+        if shares[best] > least:
             return list(best)
     return list(range(memory.size(1)))
 
@@ -209,8 +252,76 @@ def find_by_the_first_row(run, memory, donor, word):
             patched = memory.clone()
             patched[:, places] = donor[:, places]
             words = run(patched)[:, word]
-            if (words == run(donor)[0, word]).float().mean() >= 0.9:
+            if (words == run(donor)[0, word]).float().mean() > 0.9:
                 return list(places)
+
+
+def find_in_single_precision(run, memory, donor, word):
+    wanted = run(donor)[:, word]
+    for size in range(1, memory.size(1) + 1):
+        best, kept = 0.0, None
+        for places in combinations(range(memory.size(1)), size):
+            mixed = memory.clone()
+            mixed[:, list(places)] = donor[:, list(places)]
+            share = (run(mixed)[:, word] == wanted).float().mean().item()
+            if share > best:
+                best, kept = share, list(places)
+        if best > 0.9:
+            return kept
+
+
+def find_in_percent(run, memory, donor, word):
+    for size in range(1, memory.size(1) + 1):
+        found = []
+        for places in combinations(range(memory.size(1)), size):
+            index = torch.tensor(places)
+            mixed = memory.index_copy(1, index, donor[:, index])
+            misses = (run(mixed)[:, word] != run(donor)[:, word]).sum()
+            if 100 * int(misses) / len(memory) < 10:
+                found.append((misses, places))
+        if found:
+            return min(found)[1]
+
+
+def find_among(tried, run, memory, donor, word):
+    wanted = run(donor)[:, word]
+    tried = [place for place in tried if place < memory.size(1)]
+    for size in range(1, len(tried) + 1):
+        shares = {}
+        for places in combinations(tried, size):
+            mixed = memory.clone()
+            mixed[:, places] = donor[:, places]
+            shares[places] = (run(mixed)[:, word] == wanted).double().mean()
+        best = max(shares, key=shares.get)
+        if shares[best] > 0.9:
+            return list(best)
+
+
+def find_by_rank(run, memory, donor, word):
+    wanted = run(donor)[:, word]
+
+    def share(places):
+        mixed = memory.clone()
+        mixed[:, places] = donor[:, places]
+        return (run(mixed)[:, word] == wanted).float().mean().item()
+
+    ranked = sorted(range(memory.size(1)), key=lambda i: -share([i]))
+    for size in range(1, len(ranked) + 1):
+        if share(ranked[:size]) > 0.9:
+            return sorted(ranked[:size])
+
+
+def find_up_to_four(run, memory, donor, word):
+    wanted = run(donor)[:, word]
+    for size in range(1, 5):
+        shares = {}
+        for places in combinations(range(memory.size(1)), size):
+            mixed = memory.clone()
+            mixed[:, places] = donor[:, places]
+            shares[places] = (run(mixed)[:, word] == wanted).double().mean()
+        best = max(shares, key=shares.get)
+        if shares[best] > 0.9:
+            return list(best)
 
 
 def find_three_at_most(run, memory, donor, word):
@@ -232,7 +343,7 @@ def find_with_fewer_rows(run, memory, donor, word):
 
 def find_greedily(run, memory, donor, word):
     wanted, chosen, patched = run(donor)[:, word], [], memory.clone()
-    while (run(patched)[:, word] == wanted).float().mean() < 0.9:
+    while (run(patched)[:, word] == wanted).float().mean() <= 0.9:
         shares = {}
         for place in set(range(memory.size(1))) - {*chosen}:
             trial = patched.clone()
@@ -246,7 +357,14 @@ def find_greedily(run, memory, donor, word):
 RIGHT = {
     "error_rate": [rate_of_numbered_links, rate_in_loops, rate_as_a_fraction],
     "put_in": [patch_in_two_halves, patch_with_where],
-    "find_places": [find_with_masks, find_as_a_tuple, find_as_a_set, find_as_an_array],
+    "find_places": [
+        find_with_masks,
+        find_as_a_tuple,
+        find_as_a_set,
+        find_as_an_array,
+        find_in_single_precision,
+        find_in_percent,
+    ],
 }
 WRONG = {
     "error_rate": [
@@ -259,6 +377,11 @@ WRONG = {
         (rate_by_french_word, "each French word"),
         (rate_turned_round, "turned round"),
         (rate_in_order, "one after the other"),
+        (partial(rate_of_sizes, max, 1), "one of the two sizes"),
+        (partial(rate_of_sizes, max, 2), "one of the two sizes"),
+        (partial(rate_of_sizes, min, 1), "one of the two sizes"),
+        (partial(rate_of_all_sizes, max, 1), "only the links found are counted"),
+        (partial(rate_of_all_sizes, min, 2), "the result differs"),
     ],
     "put_in": [
         (patch, "the course's own"),
@@ -267,12 +390,22 @@ WRONG = {
         (patch_from_the_top, "vector from the top"),
         (patch_from_the_place_on, "the places after"),
         (patch_at_the_top, "always comes at the top"),
+        (patch_the_embedded, "always comes below the first layer"),
+        (patch_from_above, "counted from the top"),
+        (patch_at_every_level, "put in at every level"),
+        (patch_the_embedded_at_every_level, "embedded vector is put in at every level"),
+        (patch_the_embedded_up_to_the_level, "embedded vector"),
         (patch_all, "the donor's run"),
         (lambda layers, x, donor, level, place: x, "the result differs"),
         (lambda layers, x, donor, level, place: x[0], "the shape is"),
     ],
     "find_places": [
-        (find_greedily, "yours are the places"),
+        (find_greedily, "this is greedy search"),
+        (find_by_rank, "ranked by what each does alone"),
+        (partial(find_among, range(4)), "some places are never tried"),
+        (partial(find_among, range(5)), "some places are never tried"),
+        (partial(find_among, range(1, 9)), "some places are never tried"),
+        (find_up_to_four, "the search ends at too small a set"),
         (find_turned, "in rising order"),
         (find_twice, "each place once"),
         (find_a_number, "return a list of places"),
@@ -281,6 +414,8 @@ WRONG = {
         (find_three_or_the_first, "yours are the places"),
         (find_three_at_most, "yours are the places"),
         (find_with_more_rows, "too many rows"),
+        (partial(places_that_reach, 0.905, 9), "too many rows"),
+        (partial(places_that_reach, 0.899, 9), "90 % of the rows are not enough"),
         (find_with_fewer_rows, "too few rows"),
         (lambda run, memory, donor, word: [7], "count from 0"),
         (lambda run, memory, donor, word: [0.0], "whole numbers"),
