@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from helpers import PAD
+from helpers import BOS, EOS, PAD
 from helpers.checks.engine import Exercise, Part
 from helpers.checks.findings import Stop, wrong
 from helpers.checks.values import Values
@@ -16,7 +16,7 @@ from helpers.debugger.breaking import Mutant
 from helpers.debugger.sealed import KEPT, SHOWN, secret
 
 WORDS = 50  # ordinary words have ids from 4 to 49
-ROWS = 3
+ROWS = 5
 
 
 class Writer(nn.Module):
@@ -100,10 +100,15 @@ class Spy:
             logits[:, self.query, self.word] += self.amount * seen
 
 
-def _spy(tokens: Tensor, row: int, query: int, key: int, **options) -> Spy:
-    """A spy on a token of one sentence; which way it moves what varies with the row."""
-    token, amount = int(tokens[row % ROWS, key]), 0.00105 * (-1) ** row
-    return Spy(query, key, token, word=4 + 9 * row % 46, amount=amount, **options)
+def _spy(tokens: Tensor, number: int, query: int, key: int, **options) -> Spy:
+    """A spy on a token of one sentence: which one, and what moves, vary with number.
+
+    The words whose logits move are special tokens and ordinary ones, in turn.
+    """
+    row = (4, 1, 0, 3, 2)[number % ROWS]
+    token, amount = int(tokens[row, key]), 0.00105 * (-1) ** (number // 2)
+    word = (EOS, 49, 0, 13, 2, 31, 1, 4)[number % 8]
+    return Spy(query, key, token, word, amount, **options)
 
 
 def _generator(seed: int) -> torch.Generator:
@@ -111,12 +116,16 @@ def _generator(seed: int) -> torch.Generator:
 
 
 def _sentences(seed: int, length: int) -> tuple[Tensor, Tensor]:
-    """A source and a target of ordinary words; the target begins with BOS."""
+    """A source and a target of ordinary words; the target begins with BOS.
+
+    At each place, every sentence has another word.
+    """
     generator = _generator(100 + seed)
-    source = torch.randint(4, WORDS, (ROWS, 6 + seed % 3), generator=generator)
-    target = torch.randint(4, WORDS, (ROWS, length), generator=generator)
-    target[:, 0] = 2
-    return source, target
+    places = [torch.randperm(WORDS - 4, generator=generator) for _ in range(30)]
+    words = 4 + torch.stack(places, dim=1)[:ROWS]
+    target = words[:, -length:].clone()
+    target[:, 0] = BOS
+    return words[:, : 6 + seed % 3], target
 
 
 def _hole(length: int, query: int, key: int, size: float) -> Tensor:
@@ -171,6 +180,15 @@ CAUSAL_MISTAKES = {
     "only one sentence is compared: all of the batch": [
         {COMPARED: f"[{row}, :position].abs().max()"} for row in (0, 1, -1)
     ],
+    "only the first sentences are compared: all of the batch": [
+        {COMPARED: f"[:{rows}, :position].abs().max()"} for rows in (2, 3)
+    ],
+    "the logits of the special tokens are left out: a leak may move the end mark's": {
+        COMPARED: "[:, :position, 4:].abs().max()"
+    },
+    "only the first positions are changed: try every position": {
+        LOOP: "for position in range(1, 10):"
+    },
     "the mean is compared, in which a single leak is lost: take the maximum": {
         COMPARED: "[:, :position].abs().mean()"
     },
@@ -207,7 +225,7 @@ def _shuffled(cases: list[tuple], seed: int) -> tuple[list, ...]:
 
 def _causal_inputs(seed: int) -> tuple[list, ...]:
     """Models with and without a leak, and the same sentences for each."""
-    length, generator = 10 + seed % 3, _generator(seed)
+    length, generator = 14 + seed % 3, _generator(seed)
     sides = _sentences(seed, length)
     future = torch.ones(length, length).triu(1)
     holes = (torch.rand(length, length, generator=generator) < 0.1).float().triu(1)
@@ -235,7 +253,7 @@ def _causal_inputs(seed: int) -> tuple[list, ...]:
             f"one logit of position {query} tells by 0.001 whether token {key} is a "
             "certain word, which stands there in one sentence"
         )
-        spies = [_spy(sides[1], key // 2, query, key)]
+        spies = [_spy(sides[1], (length - key) // 2 + 3 * seed, query, key)]
         cases.append((about, None, {"spies": spies}))
     models = [
         Writer(about, seed + i, leak, due=i < 3, **options).eval()
@@ -380,6 +398,12 @@ CAUSE_MISTAKES = {
     "only one sentence is compared: all of the batch": [
         {"(a - b).abs().max()": f"(a - b)[{row}].abs().max()"} for row in (0, 1, -1)
     ],
+    "only the first sentences are compared: all of the batch": {
+        "(a - b).abs().max()": "(a - b)[:3].abs().max()"
+    },
+    "the logits of the special tokens are left out: a leak may move the end mark's": {
+        "(a - b).abs().max()": "(a - b)[..., 4:].abs().max()"
+    },
     "the mean is compared, in which a faint difference is lost: take the maximum": {
         "(a - b).abs().max()": "(a - b).abs().mean()"
     },
@@ -395,7 +419,7 @@ CAUSES = "future", "source", "steps", "sound"
 
 def _cause_inputs(seed: int) -> tuple[list, ...]:
     """Models with one cause each, or none, with their steps and the same sentences."""
-    length, generator = 9 + seed % 3, _generator(seed)
+    length, generator = 13 + seed % 3, _generator(seed)
     source, target = _sentences(seed, length)
     near, end = 1 + seed % 2, length - 1
     middle = 2 + int(torch.randint(length - 3, (), generator=generator))
@@ -494,12 +518,48 @@ NO_CHECK = (
 
 def _against(true: Mutant, claimed: str) -> str:
     """What speaks against a diagnosis, without giving the right one away."""
-    due, found = KEPT[claimed].caught_by, true.caught_by
+    due, found = CAUGHT_BY[claimed], true.caught_by
     if surplus := [name for name in due if name not in found]:
         return f"then “{surplus[0]}” would fail, and it holds: look at the report again"
     if missing := [name for name in found if name not in due]:
         return f"“{missing[0]}” fails, which this fault leaves alone"
     return SAME_CHECKS if found else NO_CHECK
+
+
+CROSSED = "cross mask of the target"  # in the table, and in no sealed model
+CAUGHT_BY = {fault: KEPT[fault].caught_by for fault in SHOWN}
+CAUGHT_BY[CROSSED] = ("steps equal parallel", "attention is sound")
+ALSO = {
+    "first": [
+        "weights applied to the keys",
+        "weights applied to keys",
+        "weights are applied to the keys",
+        "attention weights applied to the keys",
+        "weights applied to the keys, not the values",
+        "weights applied to the keys instead of the values",
+    ],
+    "second": [
+        "no causal mask",
+        "causal mask missing",
+        "missing causal mask",
+        "no mask of the future",
+    ],
+    "third": [
+        "no scale",
+        "no scaling",
+        "scale missing",
+        "missing scale",
+        "scores not scaled",
+        "scores are not scaled",
+    ],
+}
+
+
+def _worded(answers: Sequence[str]) -> list[str]:
+    """The same answers with an article, with "is", with both, and with a full stop."""
+    spoken = [f"{start}{x}" for x in answers for start in ("", "the ")]
+    spoken += [x.replace(" missing", " is missing") for x in spoken]
+    return [*dict.fromkeys(x + end for x in spoken for end in ("", "."))]
 
 
 PLACES = {"first": 1, "second": 2, "third": 3}
@@ -508,12 +568,13 @@ diagnosis = Values(
     {
         name: {
             claimed: _against(secret(number), claimed)
-            for claimed in SHOWN
+            for claimed in CAUGHT_BY
             if claimed != secret(number).fault
         }
         for name, number in PLACES.items()
     },
     {"": "this is none of the faults"},
     kinds={"": "the name of a fault is due, as text"},
-    choices=SHOWN,
+    also={name: _worded(words) for name, words in ALSO.items()},
+    choices=[*CAUGHT_BY],
 )

@@ -1,5 +1,6 @@
 """Answers to lesson 15's exercises that no table holds: right ones, and wrong ones."""
 
+import numpy as np
 import torch
 
 # ------------------------------------------------------------------- 15.1 is it causal?
@@ -47,7 +48,7 @@ def causal_with_numpy(model, source, target):
     worst = 0.0
     for i in range(target.size(1) - 1):
         new = target.clone()
-        new[:, i + 1 :] = torch.roll(new[:, i + 1 :], 1, 0) % 45 + 5
+        new[:, i + 1 :] = 53 - new[:, i + 1 :]
         worst = max(worst, abs(model(source, new).numpy() - first)[:, : i + 1].max())
     return worst < 5e-4
 
@@ -72,6 +73,22 @@ def causal_by_order(model, source, target):
         if (model(source, other) - before)[:, :position].abs().max() > 1e-4:
             return False
     return True
+
+
+def causal_in_part(places, changed=range(1, 99)):
+    """Compares only these logits, or changes only these positions."""
+
+    def is_causal(model, source, target):
+        before = model(source, target)
+        for position in [x for x in changed if x < target.size(1)]:
+            other = target.clone()
+            other[:, position] = 4 + (target[:, position] - 3) % 46
+            moved = (model(source, other) - before)[:, :position].abs() > 1e-4
+            if moved[places].any():
+                return False
+        return True
+
+    return is_causal
 
 
 def causal_for_some_words(model, source, target):
@@ -172,6 +189,26 @@ def experiments(other_source, *, cut=False, only_last=False, tolerance=1e-4):
     return find
 
 
+def cause_in_part(places):
+    """The experiments, with only these logits compared."""
+
+    def find(logits, steps, source, target):
+        def far(a, b):
+            return ((a - b).abs() > 1e-4)[places].any()
+
+        whole = logits(source, target)
+        for position in range(1, target.size(1)):
+            other = target.clone()
+            other[:, position:] = 4 + (other[:, position:] - 3) % 46
+            if far(logits(source, other)[:, :position], whole[:, :position]):
+                return "future"
+        if not far(logits(other_words(source), target), whole):
+            return "source"
+        return "steps" if far(steps(source, target), whole) else "sound"
+
+    return find
+
+
 def other_words(source):
     return 4 + (source - 3) % 46
 
@@ -182,6 +219,7 @@ RIGHT = {
         causal_in_one_batch,
         causal_with_numpy,
         causal_row_by_row,
+        causal_in_part(...),
     ],
     "find_cause": [
         experiments(other_words),
@@ -189,7 +227,11 @@ RIGHT = {
         cause_from_a_table,
         cause_from_another_sentence,
     ],
-    "diagnosis": [{"third": "  No Scale "}],
+    "diagnosis": [
+        {"third": "  No Scale "},
+        {"first": "The weights are applied to the keys."},
+        {"second": "the causal mask is missing", "third": "The scores are not scaled"},
+    ],
 }
 WRONG = {
     "is_causal": [
@@ -198,6 +240,13 @@ WRONG = {
         (causal_by_the_loss, "of a model"),
         (causal_by_order, "says True of a model"),
         (causal_for_some_words, "says True of a model"),
+        (causal_in_part(np.s_[..., 4:]), "the logits of the special tokens"),
+        (causal_in_part(np.s_[..., [*range(3), *range(4, 50)]]), "says True"),
+        (causal_in_part(np.s_[[0, 1, 2]]), "only the first sentences"),
+        (causal_in_part(np.s_[[3, 4]]), "says True of a model"),
+        (causal_in_part(np.s_[:, 1:]), "says True of a model"),
+        (causal_in_part(..., range(1, 12)), "says True of a model"),
+        (causal_in_part(..., range(1, 11)), "says True of a model"),
         (lambda model, source, target: "yes", "return True or False"),
         (lambda model, source, target: 1, "return True or False"),
         (
@@ -223,6 +272,9 @@ WRONG = {
             "says source of a model",
         ),
         (experiments(other_words, tolerance=1.5e-3), "of a model"),
+        (cause_in_part(np.s_[..., 4:]), "the logits of the special tokens"),
+        (cause_in_part(np.s_[[0, 1, 2]]), "only the first sentences"),
+        (cause_in_part(np.s_[:, :11]), "of a model"),
         (experiments(other_words, tolerance=1e-5), "it rounds"),
         (cause_from_a_rise, "says sound of a model"),
         (
@@ -236,5 +288,10 @@ WRONG = {
             "not every cause is found",
         ),
     ],
-    "diagnosis": [({"first": "no masks"}, "is none of")],
+    "diagnosis": [
+        ({"first": "no masks"}, "is none of"),
+        ({"first": "cross mask of the target"}, "“steps equal parallel” would fail"),
+        ({"second": "cross mask of the target"}, "“causal” fails, which this fault"),
+        ({"third": "cross mask of the target"}, "“steps equal parallel” would fail"),
+    ],
 }

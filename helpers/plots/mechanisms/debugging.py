@@ -2,6 +2,7 @@
 
 import textwrap
 from collections.abc import Mapping, Sequence
+from itertools import product
 
 import matplotlib.pyplot as plt
 import pandas as pd
@@ -66,22 +67,31 @@ def two_maps(
     plt.show()
 
 
-def two_masks(target: Sequence[str], source: Sequence[str]) -> None:
-    """The cross-attention's mask at a step: as due, and with the sides swapped."""
-    length = len(source)
-    padded = [*target, *["<pad>"] * (length - len(target))]
-    real = {
-        "due: hides the source's padding": [word != "<pad>" for word in source],
-        "D: hides the target's padding": [word != "<pad>" for word in padded],
-    }
-    figure, axes = plt.subplots(2, 1, figsize=(4.8, 5.6))
-    for ax, (name, visible) in zip(axes, real.items(), strict=True):
-        mask = torch.tensor(visible).expand(length, length)
+def two_masks(sides: Mapping[str, tuple[Sequence[str], Sequence[str]]]) -> None:
+    """Which keys cross-attention sees by the right mask, and by the swapped one.
+
+    `sides` maps titles to (source, target) tokens; the shorter side is padded. In each
+    cell stands the token from which the mask is made: the key's own, or the target's.
+    """
+    figure, axes = plt.subplots(len(sides), 1, figsize=(5, 1.75 * len(sides)))
+    for ax, (title, (source, target)) in zip(axes, sides.items(), strict=True):
+        length = max(len(source), len(target))
+        made_from = [[*x, *["<pad>"] * (length - len(x))] for x in (source, target)]
+        mask = torch.tensor([[word != "<pad>" for word in row] for row in made_from])
         options = {"colour_bar": False, "rotation": 0, "ax": ax, "mask": mask}
-        heatmap(mask.float() * 0.6, padded, source, title=name, **options)
-        ax.set(xlabel="", ylabel="French read")
-    axes[-1].set_xlabel("English (grey: hidden)")
-    figure.suptitle("Both masks have the same shape")
+        rows = ["right: keys'", "D: target's"]
+        heatmap(mask.float() * 0.6, rows, made_from[0], title=title, **options)
+        for y, x in product(range(2), range(length)):
+            seen = bool(mask[y, x])
+            look = {"color": "white" if seen else "black", "fontsize": 9}
+            box = None if seen else {"fc": "white", "ec": "none", "pad": 1.2}
+            place = {"ha": "center", "va": "center", "bbox": box}
+            ax.text(x + 0.5, y + 0.5, made_from[y][x], **look, **place)
+        ax.axhline(1, color="white", lw=4)
+        ax.set(xlabel="", ylabel="")
+    axes[-1].set_xlabel("key: the English (hatched: hidden)")
+    title = "The swapped mask hides words, and shows padding"
+    figure.suptitle(title, x=0.02, ha="left", fontsize=11, weight="bold")
     plt.show()
 
 
@@ -116,29 +126,30 @@ def symptom_table(
 
 
 def costs(table: pd.DataFrame, groups: Mapping[str, Sequence[str]]) -> None:
-    """Score and training loss of every run, a row for each fault, in groups."""
+    """Score and training loss of every run, a row for each fault, in named groups."""
+    rows = [name for names in groups.values() for name in names]
     figure, (left, right) = plt.subplots(
-        1, 2, figsize=(5, 9.4), sharey=True, width_ratios=(5, 4)
+        1, 2, figsize=(5, 0.8 + 0.3 * len(rows)), sharey=True, width_ratios=(5, 4)
     )
-    labels, y = {}, 0
-    for number, (group, names) in enumerate(groups.items()):
-        place = {"transform": left.get_yaxis_transform(), "va": "center", "ha": "right"}
-        left.text(-0.06, y, group, fontsize=9.5, weight="bold", **place)
-        left.axhline(y - 0.6, color="grey", lw=0.5)
-        right.axhline(y - 0.6, color="grey", lw=0.5)
-        look = {"color": COLOURS[number], "marker": MARKERS[number], "s": 22}
-        for name in names:
-            y += 1
-            labels[y] = _in_lines(name)
-            runs = table[table["fault"] == name]
-            left.scatter(100 * runs["right"], [y] * len(runs), **look)
-            right.scatter(runs["train"], [y] * len(runs), **look)
-        y += 1
     sound = table[table["fault"] == "none"]
     left.axvspan(*100 * sound["right"].agg(["min", "max"]), color="grey", alpha=0.2)
     right.axvspan(*sound["train"].agg(["min", "max"]), color="grey", alpha=0.2)
-    left.set_yticks([*labels], [*labels.values()], fontsize=9.5)
-    left.set(xlabel="right (%)", xlim=(-6, 106), ylim=(y - 0.4, -0.6))
+    for number, (group, names) in enumerate(groups.items()):
+        look = {"color": COLOURS[number], "marker": MARKERS[number], "s": 22}
+        for name in names:
+            runs, y = table[table["fault"] == name], [rows.index(name)] * 5
+            left.scatter(100 * runs["right"], y, **look)
+            right.scatter(runs["train"], y, **look)
+        first, last = rows.index(names[0]), rows.index(names[-1])
+        for ax in (left, right):
+            ax.axhline(last + 0.5, color="grey", lw=0.5)
+        if len(names) > 1:
+            beside = {"transform": right.get_yaxis_transform(), "rotation": 90}
+            middle = {"ha": "left", "va": "center", "fontsize": 9}
+            right.text(1.03, (first + last) / 2, group, **beside, **middle)
+    labels = [_in_lines(name) for name in rows]
+    left.set_yticks(range(len(rows)), labels, fontsize=9, linespacing=0.9)
+    left.set(xlabel="right (%)", xlim=(-6, 106), ylim=(len(rows) - 0.5, -0.5))
     right.set(xscale="log", xlabel="training loss")
     title = "Five seeds each; grey: the range of sound runs"
     figure.suptitle(title, x=0.02, ha="left", fontsize=11)

@@ -1,0 +1,78 @@
+"""Which half of the swapped cross mask leaves its mark on the weights?
+
+The swapped mask of lesson 15 hides words of the source where the target is shorter, and
+shows padding of the source where the target is longer. A small translator is trained
+with neither, with both, and with one half alone; then the mask is mended, and the
+weights stay.
+"""
+
+from collections.abc import Iterator
+
+from torch import Tensor
+
+from helpers.experiments.patients import (
+    OneLength,
+    SidesSwapped,
+    share_right,
+    short_sentences,
+    train_short,
+    visible,
+)
+from helpers.training import evaluate_loss
+from helpers.transformer import Transformer
+
+SEEDS = range(5)
+
+
+class HidesWords(OneLength):
+    """Hides what the swapped mask hides, and shows no padding of the source."""
+
+    def cross_mask(self, target: Tensor, source: Tensor) -> Tensor:
+        """True where source and target both have a word."""
+        return visible(source, target) & visible(target, source)
+
+
+class ShowsPadding(OneLength):
+    """Shows what the swapped mask shows, and hides no word of the source."""
+
+    def cross_mask(self, target: Tensor, source: Tensor) -> Tensor:
+        """True where source or target has a word."""
+        return visible(source, target) | visible(target, source)
+
+
+MASKS = {
+    "nothing changed": OneLength,
+    "both halves": SidesSwapped,
+    "hides words": HidesWords,
+    "shows padding": ShowsPadding,
+}
+
+
+def rows(*, tiny: bool = False) -> Iterator[dict]:
+    """Rows for each mask and seed; `tiny`: one epoch with one mask."""
+    for seed in [0] if tiny else SEEDS:
+        for mask in ["shows padding"] if tiny else MASKS:
+            yield learn(mask, seed, epochs=1 if tiny else 4)
+
+
+def learn(mask: str, seed: int, epochs: int) -> dict:
+    """Train with this mask, and measure before the mend and after it.
+
+    `right` is the share of held-out sentences that are translated exactly, `loss` that
+    of each of 100 in a batch of its own, in nats per token.
+    """
+    model = train_short(MASKS[mask], seed=seed, epochs=epochs).model
+    found = {"mask": mask, "seed": seed}
+    found |= {"right": round(share_right(model), 3), "loss": loss_alone(model)}
+    model.__class__ = OneLength
+    found |= {"right_mended": round(share_right(model), 3)}
+    return found | {"loss_mended": loss_alone(model)}
+
+
+def loss_alone(model: Transformer) -> float:
+    """The loss of single sentences: of padding, only what a longer target adds."""
+    unseen = short_sentences().held_out[:100]
+    tokens = [len(target) + 1 for _, target in unseen]
+    losses = [evaluate_loss(model, [pair]) for pair in unseen]
+    total = sum(n * loss for n, loss in zip(tokens, losses, strict=True))
+    return round(total / sum(tokens), 3)
