@@ -1,5 +1,6 @@
 """The exercises of lesson 13, real sentences: reference answers and known mistakes."""
 
+import math
 from collections import Counter
 from itertools import pairwise
 from typing import Any
@@ -24,6 +25,9 @@ APART = {"▁undan": 5, "▁da": 8, "▁dund": 3, "▁an": 12}
 DOUBLES = {"▁und": 34, "▁adnu": 37, "▁an": 53, "▁ndnnnnn": 48}
 INSIDE = {"▁aaana": 10, "▁na": 37, "▁nudnadn": 2, "▁nuanaa": 9}
 SHORT = {"▁ab": 2, "▁a": 1}
+EQUAL = {"▁ball": 5, "▁elle": 4, "▁ella": 3, "▁hell": 1}
+SIGNS = {"▁'é": 20, "▁a'é": 1, "▁ß9": 12, "▁aß9": 1, "▁-é": 5, "▁a-é": 1}
+ONCE = {"▁a": 1}
 
 
 def _pairs(merges: Any, words: dict, count: int) -> Any:
@@ -53,11 +57,13 @@ def _first_wrong_merge(value: str, due: str) -> str:
     return f"{len(yours)} merges, due are {len(theirs)}"
 
 
+SPLIT = "{tuple(word): times for"
 COUNT = "pairs[pair] += times"
 START = """\
     for _ in range(count):
         pairs = Counter()
 """
+A_TO_Z = "encode().isalpha()"
 JOIN_IF = "joined and (joined[-1], piece) == best"
 JOIN_ALL = """\
             joined = []
@@ -140,6 +146,29 @@ def learn_merges(words, count):
             "pairs that overlap are joined from the right: go from left to right": {
                 JOIN_ALL: FROM_RIGHT,
             },
+            "a pair of two equal pieces is left out: “l l” counts like any other": {
+                COUNT: "pairs[pair] += times * (pair[0] != pair[1])"
+            },
+            "characters such as é, ß, 9, ' or - are left out: each is a piece": [
+                {old: new.format(kept)}
+                for kept in ("isascii()", "isalpha()", "isalnum()", A_TO_Z)
+                for old, new in (
+                    (SPLIT, "{{tuple(c for c in word if c == '▁' or c.{}): times for"),
+                    (
+                        COUNT,
+                        "pairs[pair] += times * all("
+                        "c == '▁' or c.{} for c in ''.join(pair))",
+                    ),
+                )
+            ],
+            "capital letters are made small: H and h are two pieces": [
+                {SPLIT: SPLIT.replace("word", f"word.{small}()")}
+                for small in ("lower", "casefold")
+            ],
+            "it stops while pairs are left: a rare pair is joined, too": [
+                {"if not pairs": f"if max(pairs.values(), default=0) < {least}"}
+                for least in (2, 3)
+            ],
             "one merge too few": {"range(count)": "range(count - 1)"},
             "one merge too many": {"range(count)": "range(count + 1)"},
             "counts of earlier rounds are kept: begin each round with an empty count": {
@@ -163,7 +192,10 @@ def learn_merges(words, count):
             (APART, 3),
             (DOUBLES, 3),
             (INSIDE, 4),
+            (EQUAL, 3),
+            (SIGNS, 7),
             (SHORT, 9),
+            (ONCE, 2),
         ],
         praise=("each merge is the most frequent pair at its time",),
         others="it stops where no pair is left",
@@ -289,11 +321,20 @@ def cut_word(word, merges):
 
 # ------------------------------------------------------------ 13.3 the paired bootstrap
 
+QUANTILES, ROUNDING = (0.025, 0.975), 1e-4
+
 
 def _two_systems(
-    seed: int, sentences: int, resamples: int, skills: tuple[float, float] = (0.9, 0.8)
+    seed: int,
+    sentences: int,
+    resamples: int,
+    skills: tuple[float, float] = (0.9, 0.8),
+    ordered: bool = False,
 ) -> tuple:
-    """The counts of two systems that share their hard sentences, and draws of both."""
+    """The counts of two systems that share their hard sentences, and draws of both.
+
+    If they are to be ordered, the resample comes first in which ours does worst.
+    """
     generator = torch.Generator().manual_seed(seed)
     length = torch.randint(6, 20, (sentences, 1), generator=generator)
     ease = torch.rand(sentences, 1, generator=generator)
@@ -308,17 +349,42 @@ def _two_systems(
 
     ours, theirs = map(counts, skills)
     draws = torch.randint(sentences, (resamples, sentences), generator=generator)
+    if ordered:
+        draws = draws[_differences(ours, theirs, draws).argsort()]
     return ours, theirs, draws
 
 
-def _ends(interval: Any, *inputs: Tensor) -> Tensor:
-    """(low, high) as one tensor."""
+def _differences(ours: Tensor, theirs: Tensor, draws: Tensor) -> Tensor:
+    """Ours less theirs in BLEU, of each resample."""
+    return bleu_of(ours[draws].sum(dim=1)) - bleu_of(theirs[draws].sum(dim=1))
+
+
+def _ends(interval: Any, ours: Tensor, theirs: Tensor, draws: Tensor) -> Tensor:
+    """(low, high) as one tensor.
+
+    There are several ways to take a quantile of so many differences. An end that
+    another way may give, one difference further at most, is taken for the usual one.
+    """
     ends = plain(interval)
     if isinstance(ends, Tensor) and ends.shape == (2,):
-        return ends.detach().double()  # nothing is learnt through an interval
+        # Nothing is learnt through an interval.
+        ends, ordered = ends.detach(), _differences(ours, theirs, draws).detach().sort()
+        low, high = (
+            _usual(*x, ordered.values) for x in zip(QUANTILES, ends, strict=True)
+        )
+        return torch.stack([low, high])
     if isinstance(ends, Tensor) and ends.dim() > 1 and len(ends) == 2:
         raise Stop(wrong(f"each end is one number, not of shape {(*ends.shape[1:],)}"))
     raise Stop(wrong("return two numbers: the lower end and the upper end"))
+
+
+def _usual(quantile: float, end: Tensor, ordered: Tensor) -> Tensor:
+    """The usual quantile, if `end` lies between the places around it; else `end`."""
+    place, end = quantile * (len(ordered) - 1), end.double()
+    low = ordered[max(math.floor(place) - 1, 0)]
+    high = ordered[min(math.ceil(place) + 1, len(ordered) - 1)]
+    fits = low - ROUNDING <= end <= high + ROUNDING
+    return ordered.quantile(quantile) if fits else end
 
 
 def _bounds(value: Tensor, due: Tensor) -> str:
@@ -400,6 +466,10 @@ def my_paired_interval(ours, theirs, draws):
                 "theirs[draws]": "torch.stack([theirs * torch.isin(torch.arange("
                 "len(theirs)), row)[:, None] for row in draws])",
             },
+            "some of the draws are left out: all resamples count": [
+                {"ours[draws]": f"ours[{some}]", "theirs[draws]": f"theirs[{some}]"}
+                for some in ("draws[:100]", "draws[:300]", "draws[:1000]")
+            ],
             "the sums run over the resamples: over the sentences of each, "
             "`sum(dim=1)`": {
                 OURS: "bleu_of(ours[draws].sum(dim=0))",
@@ -409,6 +479,7 @@ def my_paired_interval(ours, theirs, draws):
         lambda seed: [
             _two_systems(seed, 60, 300),
             _two_systems(seed + 100, 25, 80),
+            _two_systems(seed + 500, 20, 1200, ordered=True),
             _two_systems(seed + 200, 7, 41),
             _two_systems(seed + 300, 60, 90, skills=(0.8, 0.9)),
             _two_systems(seed + 400, 50, 70, skills=(0.85, 0.85)),
@@ -416,6 +487,7 @@ def my_paired_interval(ours, theirs, draws):
         praise=("it is the interval of the differences, on the same resamples",),
         others="other numbers of sentences and resamples work too",
         shown=paired_interval,
+        at_once=1,
         measure=_ends,
         describe=_bounds,
     ),

@@ -1,5 +1,6 @@
 """The exercises of lesson 14, more than one device: reference answers and mistakes."""
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -26,6 +27,7 @@ KEEP = "return true, scale, streak"
 INFINITY, NAN = float("inf"), float("nan")
 
 
+STEP_SHAPES = ((3, 2), (4,), (2, 2))
 BOTH = [INFINITY, NAN]
 SOME = dict.fromkeys(range(3), BOTH)
 ALL = dict.fromkeys(range(3), 3 * BOTH)
@@ -39,18 +41,16 @@ def _to_step(
     streak: int,
     patience: int,
     size: float = 1.0,
-    last: bool = False,
+    at: int = 0,
 ) -> tuple:
-    """Gradients of three shapes; some begin with ∞ or NaN, or end so."""
+    """Gradients of three shapes; some hold ∞ or NaN, from this place on."""
     generator = torch.Generator().manual_seed(seed)
     gradients = [
-        size * torch.randn(shape, generator=generator)
-        for shape in ((3, 2), (4,), (2, 2))
+        size * torch.randn(shape, generator=generator) for shape in STEP_SHAPES
     ]
-    for place, numbers in (odd or {}).items():
-        flat = gradients[place].view(-1)
-        bad = torch.tensor(numbers)[: len(flat)]
-        flat[slice(-len(bad), None) if last else slice(len(bad))] = bad
+    for number, bad in (odd or {}).items():
+        places = gradients[number].view(-1)[at:]
+        places[: len(bad)] = torch.tensor(bad)[: len(places)]
     return gradients, scale, streak, patience
 
 
@@ -74,7 +74,8 @@ def _three_things(output: Any, *inputs: Any) -> tuple:
         except (TypeError, ValueError):
             kind = type(number).__name__
             raise Stop(wrong(f"the {name} is a number, not a {kind}")) from None
-    return "no step" if gradients is None else gradients, *numbers
+    # As text, a scale is compared exactly, however small it is.
+    return "no step" if gradients is None else gradients, f"{numbers[0]:g}", numbers[1]
 
 
 def _which_differs(value: tuple, due: tuple) -> str:
@@ -126,7 +127,10 @@ def scaled_step(gradients, scale, streak, patience):
             "a gradient passes that holds bad numbers *and* good ones: one bad number "
             "anywhere spoils the step": [
                 {FINITE: FINITE.replace(".all()", one)}
-                for one in (".any()", ".flatten()[0]", ".flatten()[-1]")
+                for one in (
+                    *(".any()", ".flatten()[0]", ".flatten()[-1]"),
+                    *("[0].all()", "[-1].all()", ".flatten()[[0, -1]].all()"),
+                )
             ],
             "an overflow goes unnoticed": {FINITE: "True"},
             "finite numbers are taken for an overflow: gradients in fp32 may be larger "
@@ -135,12 +139,13 @@ def scaled_step(gradients, scale, streak, patience):
                 {FINITE: "all(g.half().isfinite().all() for g in gradients)"},
                 {FINITE: "all((g.abs() <= 65504 * scale).all() for g in gradients)"},
             ],
-            "the scale may fall below 1, too: halve it after every overflow": {
-                SKIP: SKIP.replace("scale / 2", "max(scale / 2, 1.0)")
-            },
+            "the scale has no lower bound, not even 1: halve it after every overflow": [
+                {SKIP: SKIP.replace("scale / 2", f"max(scale / 2, {least})")}
+                for least in ("1.0", "0.1", "2.0**-14", "1e-8")
+            ],
             "the scale has no upper bound: double it after every full streak": [
                 {GROW: GROW.replace("2 * scale", f"min(2 * scale, 2.0**{n})")}
-                for n in (15, 16, 24)
+                for n in (15, 16, 24, 27, 32)
             ],
             "after an overflow the scale stays: halve it": {
                 SKIP: SKIP.replace("scale / 2", "scale")
@@ -200,7 +205,7 @@ def scaled_step(gradients, scale, streak, patience):
             _to_step(seed + 2, scale=64.0, streak=0, patience=1),
             _to_step(seed, ALL, scale=512.0, streak=6, patience=9),
             _to_step(seed, SOME, scale=2.0**20, streak=2, patience=3),
-            _to_step(seed, SOME, scale=2.0**20, streak=2, patience=3, last=True),
+            _to_step(seed, SOME, scale=2.0**20, streak=2, patience=3, at=-2),
             _to_step(seed, {0: BOTH, 2: BOTH}, scale=256.0, streak=1, patience=4),
             _to_step(seed, {0: BOTH}, scale=32.0, streak=1, patience=2),
             _to_step(seed, {2: BOTH}, scale=16.0, streak=1, patience=7),
@@ -213,7 +218,15 @@ def scaled_step(gradients, scale, streak, patience):
             _to_step(seed, scale=2.0**10, streak=1, patience=6, size=1e10),
             _to_step(seed, {1: [NAN]}, scale=1.0, streak=1, patience=3),
             _to_step(seed + 1, {1: [INFINITY]}, scale=0.25, streak=0, patience=3),
+            _to_step(seed, {1: [INFINITY]}, scale=2.0**-40, streak=1, patience=3),
             _to_step(seed + 1, scale=2.0**26, streak=2, patience=3, size=1e4),
+            _to_step(seed + 1, scale=2.0**56, streak=1, patience=2, size=1e17),
+            *(
+                _to_step(seed, {i: bad}, scale=8.0, streak=1, patience=9, at=place)
+                for i, shape in enumerate(STEP_SHAPES)
+                for place in range(math.prod(shape))
+                for bad in ([NAN], [INFINITY])
+            ),
         ],
         ["a good step gives the true gradients and lengthens the streak"],
         others="the scale doubles after good steps, and an overflow halves it",
@@ -231,16 +244,18 @@ def scaled_step(gradients, scale, streak, patience):
 class CountingModel(nn.Module):
     """A small model that notes how many ids are in memory for backward at once.
 
-    backward frees what it needed, unless it is told to retain the graph.
+    backward frees what it needed, unless it is told to retain the graph. With output
+    weights of a larger `size`, the gradients are larger.
     """
 
-    def __init__(self, seed: int, vocabulary: int):
+    def __init__(self, seed: int, vocabulary: int, size: float = 1.0):
         super().__init__()
         generator = torch.Generator().manual_seed(seed)
         self.words = nn.Embedding(vocabulary, 3 + seed % 3)
         self.out = nn.Linear(3 + seed % 3, vocabulary)
         for parameter in self.parameters():
             parameter.data = torch.randn(parameter.shape, generator=generator)
+        self.out.weight.data *= size
         self.kept = self.most = 0
 
     def forward(self, read: Tensor) -> Tensor:
@@ -266,7 +281,9 @@ class _Saved:
         self.model.kept -= self.count
 
 
-def _to_accumulate(seed: int, *sizes: tuple[int, int], vocabulary: int = 11) -> tuple:
+def _to_accumulate(
+    seed: int, *sizes: tuple[int, int], vocabulary: int = 11, weights: float = 1.0
+) -> tuple:
     """A model, and parts of (sentences, length), whose rows end in padding.
 
     As in a real batch, a short row has one token more in what is read than in labels.
@@ -279,7 +296,7 @@ def _to_accumulate(seed: int, *sizes: tuple[int, int], vocabulary: int = 11) -> 
             end = length - (row * (1 + seed % 2)) % length
             read[row, end + 1 :] = labels[row, end:] = PAD
         parts.append((read, labels))
-    return CountingModel(seed, vocabulary), parts
+    return CountingModel(seed, vocabulary, weights), parts
 
 
 def _with_gradients(answer: Callable) -> Callable:
@@ -289,7 +306,10 @@ def _with_gradients(answer: Callable) -> Callable:
     """
 
     def function(model: CountingModel, parts: Sequence) -> tuple:
+        before = [parameter.detach().clone() for parameter in model.parameters()]
         output = answer(model, parts)
+        if not all(map(torch.equal, before, model.parameters())):
+            raise Stop(wrong(STEP))
         gradients = [parameter.grad for parameter in model.parameters()]
         nothing = all(gradient is None for gradient in gradients)
         if output is None or output is ...:
@@ -304,7 +324,10 @@ def _with_gradients(answer: Callable) -> Callable:
             text = f"return the mean loss, one number, not a {kind}"
             raise Stop(wrong(text)) from None
         if nothing:
-            text = "no parameter has a gradient: call `backward` for every part"
+            text = (
+                "no parameter has a gradient at the end: call `backward` for every "
+                "part, and leave its gradients there"
+            )
             raise Stop(wrong(text))
         if any(gradient is None for gradient in gradients):
             raise Stop(wrong("some parameters have no gradient"))
@@ -334,6 +357,8 @@ MEMORY = (
     "more than one part is in memory at a time: call `backward` for each part before "
     "the next one is computed, without `retain_graph`"
 )
+STEP = "the weights have changed: only gradients are asked for, so take no step here"
+END = "return total"
 COUNT = "tokens = sum((labels != PAD).sum() for _, labels in parts)"
 SUM = 'reduction="sum"'
 DIVIDE = "loss = losses / tokens"
@@ -402,6 +427,26 @@ def my_accumulate(model, parts):
             "means": {
                 ADD: "total += losses.item() / (labels != PAD).sum() / len(parts)"
             },
+            "the returned loss is right, but the gradient is that of the mean of the "
+            "parts' means: divide the sum of all losses by all tokens": {
+                DIVIDE: "loss = losses / (labels != PAD).sum() / len(parts)",
+                ADD: "total += losses.item() / tokens",
+            },
+            "the gradients are clipped: leave them as `backward` has added them up": [
+                {
+                    END: f"nn.utils.clip_grad_{kind}_(model.parameters(), {most})\n"
+                    f"    {END}"
+                }
+                for kind in ("norm", "value")
+                for most in (0.1, 0.5, 1.0)
+            ],
+            STEP: [
+                {END: f"torch.optim.SGD(model.parameters(), lr=0.1).step()\n    {END}"},
+                {
+                    ADD: f"{ADD}\n        "
+                    "torch.optim.SGD(model.parameters(), lr=0.1).step()"
+                },
+            ],
             MEMORY: [
                 {
                     BACK: "total += loss",
@@ -418,6 +463,7 @@ def my_accumulate(model, parts):
             _to_accumulate(seed, (3, 6), (2, 3)),
             _to_accumulate(seed + 1, (1, 4), (4, 7), (2, 2)),
             _to_accumulate(seed + 2, (4, 5), vocabulary=9),
+            _to_accumulate(seed + 4, (2, 5), (3, 4), weights=10.0),
             _to_accumulate(seed + 3, *((1 + i, 2 + seed % 4 + i) for i in range(4))),
         ],
         [
@@ -541,6 +587,20 @@ def my_ring(mine, rank, count, exchange):
                     PUT: PUT.replace(" - step", ""),
                 },
                 {PUT: PUT.replace(" - 1", "")},
+            ],
+            "the pieces go the wrong way round the ring: what came in one step must "
+            "be sent in the next, so their number falls, `rank - step`": [
+                {
+                    FIRST: FIRST.replace("- step", "+ step"),
+                    PUT: PUT.replace("- step - 1", add),
+                    SECOND: SECOND.replace("- step + 1", send),
+                    TAKE: TAKE.replace("- step", take),
+                }
+                for add, send, take in (
+                    ("+ step - 1", "+ step + 1", "+ step"),
+                    ("+ step - 1", "+ step - 1", "+ step - 2"),
+                    ("+ step + 1", "+ step - 1", "+ step"),
+                )
             ],
             "the sums are right, but the whole tensor goes around: cut it into count "
             "pieces, and send one at a time": [

@@ -1,7 +1,9 @@
 """Answers to the exercises of lesson 13: right ones in other styles, and wrong ones."""
 
+import math
 import random
-from collections import defaultdict
+import re
+from collections import Counter, defaultdict
 from itertools import pairwise
 
 import numpy as np
@@ -70,6 +72,49 @@ def all_at_once(words, count):
 
 def joined_text(words, count):
     return ["".join(pair) for pair in with_lists(words, count)]
+
+
+def in_one_alphabet(words, count):
+    """Whatever is no letter from a to z is thrown away."""
+    words = {re.sub("[^▁a-zA-Z]", "", word): n for word, n in words.items()}
+    return with_lists(words, count)
+
+
+def split_at_signs(words, count):
+    """Only runs of letters are words."""
+    apart = defaultdict(int)
+    for word, n in words.items():
+        for part in re.findall("▁?[a-zäöüß]+", word, re.IGNORECASE):
+            apart[part] += n
+    return with_lists(apart, count)
+
+
+def of_frequent_pairs(words, count):
+    """It gives up where no pair occurs twice."""
+    merges = with_lists(words, count)
+    times = sum(words.values())
+    return merges if times > 1 else []
+
+
+def without_twins(words, count):
+    """Equal neighbours are skipped."""
+    parts, merges = {word: [*word] for word in words}, []
+    for _ in range(count):
+        found = Counter()
+        for word, n in words.items():
+            for left, right in pairwise(parts[word]):
+                if left != right:
+                    found[left, right] += n
+        if not found:
+            break
+        merges.append(found.most_common(1)[0][0])
+        for pieces in parts.values():
+            i = 0
+            while i + 1 < len(pieces):
+                if (pieces[i], pieces[i + 1]) == merges[-1]:
+                    pieces[i : i + 2] = ["".join(merges[-1])]
+                i += 1
+    return merges
 
 
 def without_end(words, count):
@@ -164,6 +209,51 @@ def means_of_counts(ours, theirs, draws):
     return torch.quantile(gap, torch.tensor([0.025, 0.975], dtype=gap.dtype))
 
 
+def differences(ours, theirs, draws):
+    return bleu_of(ours[draws].sum(1)) - bleu_of(theirs[draws].sum(1))
+
+
+def ordered_list(ours, theirs, draws):
+    """Places in the ordered list, without a number between two."""
+    found = sorted(differences(ours, theirs, draws).tolist())
+    return found[int(0.025 * len(found))], found[int(0.975 * len(found))]
+
+
+def left_out(ours, theirs, draws):
+    """So many left out on each side."""
+    found = differences(ours, theirs, draws).sort().values
+    out = int(0.025 * len(found))
+    return found[out], found[-out - 1]
+
+
+def by_count(ours, theirs, draws):
+    """The 25th of a thousand, and the 975th."""
+    found = sorted(differences(ours, theirs, draws).tolist())
+    return [found[math.ceil(q * len(found)) - 1] for q in (0.025, 0.975)]
+
+
+def another_quantile(method):
+    def interval(ours, theirs, draws):
+        found = differences(ours, theirs, draws).numpy()
+        return np.percentile(found, [2.5, 97.5], method=method)
+
+    return interval
+
+
+def by_rank_of(low, high):
+    """Other quantiles than those that are asked for."""
+
+    def interval(ours, theirs, draws):
+        found = sorted(differences(ours, theirs, draws).tolist())
+        return found[int(low * len(found))], found[int(high * len(found))]
+
+    return interval
+
+
+def of_half_the_draws(ours, theirs, draws):
+    return with_counts(ours, theirs, draws[::2])
+
+
 def draws_of_its_own(ours, theirs, draws):
     return with_counts(ours, theirs, torch.randint(len(ours), draws.shape))
 
@@ -171,10 +261,6 @@ def draws_of_its_own(ours, theirs, draws):
 def drawn_by_python(ours, theirs, draws):
     rows = [[random.randrange(len(ours)) for _ in ours] for _ in draws]
     return with_counts(ours, theirs, torch.tensor(rows))
-
-
-def the_differences(ours, theirs, draws):
-    return bleu_of(ours[draws].sum(1)) - bleu_of(theirs[draws].sum(1))
 
 
 def whole_set(ours, theirs, draws):
@@ -189,11 +275,23 @@ def constant(ours, theirs, draws):
 RIGHT = {
     "merges": [with_lists, kept_apart],
     "cut": [by_rank, in_place],
-    "paired": [resample_by_resample, with_counts, means_of_counts],
+    "paired": [
+        resample_by_resample,
+        with_counts,
+        means_of_counts,
+        ordered_list,
+        left_out,
+        by_count,
+        *map(another_quantile, ("lower", "higher", "nearest", "midpoint", "weibull")),
+    ],
 }
 WRONG = {
     "merges": [
         (all_at_once, "nothing is joined"),
+        (in_one_alphabet, "characters such as é"),
+        (split_at_signs, "merge 1 is"),
+        (of_frequent_pairs, "a rare pair is joined, too"),
+        (without_twins, "a pair of two equal pieces"),
         (joined_text, "a merge is a pair of pieces"),
         (without_end, "merge"),
         (never_stops_at_the_end, "your code stopped with ValueError"),
@@ -221,7 +319,13 @@ WRONG = {
     "paired": [
         (draws_of_its_own, "something random"),
         (drawn_by_python, "something random"),
-        (the_differences, "two numbers: the lower end and the upper end"),
+        (differences, "two numbers: the lower end and the upper end"),
+        (by_rank_of(0.05, 0.95), "due is from"),
+        (by_rank_of(0.025, 0.95), "due is from"),
+        (by_rank_of(0.005, 0.995), "due is from"),
+        (by_rank_of(0.03, 0.97), "due is from"),
+        (by_rank_of(0.02, 0.98), "due is from"),
+        (of_half_the_draws, "due is from"),
         (whole_set, "added up without the draws"),
         (constant, "from 1.00 to 2.00, due is from"),
         (lambda a, b, draws: with_counts(b, a, draws), "the difference is turned"),

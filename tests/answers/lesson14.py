@@ -64,6 +64,19 @@ def step_by_one_number(gradients, scale, streak, patience):
     return [gradient / scale for gradient in gradients], scale * (2 - (good > 0)), good
 
 
+def step_by_both_ends(gradients, scale, streak, patience):
+    ends = [gradient.flatten()[[0, -1]] for gradient in gradients]
+    if not torch.cat(ends).isfinite().all():
+        return None, scale / 2, 0
+    good = (streak + 1) % patience
+    return [gradient / scale for gradient in gradients], scale * (2 - (good > 0)), good
+
+
+def step_in_bounds(gradients, scale, streak, patience):
+    true, scale, streak = step_by_the_largest(gradients, scale, streak, patience)
+    return true, min(max(scale, 1e-6), 2.0**40), streak
+
+
 def step_in_halves(gradients, scale, streak, patience):
     gradients = [gradient.half() for gradient in gradients]
     return step_by_the_largest(gradients, scale, streak, patience)
@@ -195,6 +208,55 @@ def accumulate_all_at_once(model, parts):
     return loss.item()
 
 
+def accumulate_the_logits(model, parts):
+    logits = torch.cat([model(read).flatten(0, 1) for read, _ in parts])
+    labels = torch.cat([labels.flatten() for _, labels in parts])
+    loss = F.cross_entropy(logits, labels, ignore_index=PAD)
+    loss.backward()
+    return loss.item()
+
+
+def accumulate_a_list_of_losses(model, parts):
+    tokens = sum((labels != PAD).sum() for _, labels in parts)
+    sums = [
+        F.cross_entropy(model(read).mT, labels, ignore_index=PAD, reduction="sum")
+        for read, labels in parts
+    ]
+    for one in sums:
+        (one / tokens).backward()
+    return sum(one.item() for one in sums) / tokens
+
+
+def accumulate_and_clip(model, parts):
+    loss = accumulate_weighted_means(model, parts)
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    return loss
+
+
+def accumulate_and_forget(model, parts):
+    loss = accumulate_weighted_means(model, parts)
+    model.zero_grad()
+    return loss
+
+
+def accumulate_right_loss_of_means(model, parts):
+    losses, tokens = 0.0, 0
+    for read, labels in parts:
+        mean = F.cross_entropy(model(read).mT, labels, ignore_index=PAD)
+        (mean / len(parts)).backward()
+        count = (labels != PAD).sum().item()
+        losses, tokens = losses + mean.item() * count, tokens + count
+    return losses / tokens
+
+
+def accumulate_and_adam(model, parts):
+    optimizer = torch.optim.Adam(model.parameters())
+    optimizer.zero_grad()
+    loss = accumulate_weighted_means(model, parts)
+    optimizer.step()
+    return loss
+
+
 def accumulate_without_gradients(model, parts):
     with torch.no_grad():
         sums = [
@@ -255,6 +317,39 @@ def ring_that_carries(mine, rank, count, exchange):
     return torch.cat([done[i] for i in range(count)]).tolist()
 
 
+def ring_from_the_next(mine, rank, count, exchange):
+    """It begins with the piece of the next process, and ends with its own."""
+    pieces = [*mine.clone().chunk(count)]
+    for step in range(1, count):
+        pieces[(rank - step) % count] += exchange(pieces[(rank - step + 1) % count])
+    for step in range(1, count):
+        pieces[(rank - step + 1) % count] = exchange(pieces[(rank - step + 2) % count])
+    return torch.cat(pieces)
+
+
+def ring_with_turned_numbers(mine, rank, count, exchange):
+    """Piece number -i, and so the numbers rise."""
+    pieces = [*mine.clone().chunk(count)]
+    pieces = [pieces[-i % count] for i in range(count)]
+    for step in range(count - 1):
+        pieces[(step + 1 - rank) % count] += exchange(pieces[(step - rank) % count])
+    for step in range(count - 1):
+        pieces[(step - rank) % count] = exchange(pieces[(step - 1 - rank) % count])
+    return torch.cat([pieces[-i % count] for i in range(count)])
+
+
+def ring_backwards(mine, rank, count, exchange):
+    """As if the next process were the one before."""
+    pieces = [*mine.clone().chunk(count)]
+    for step in range(count - 1):
+        came = exchange(pieces[(rank + step) % count])
+        pieces[(rank + step + 1) % count] += came
+    for step in range(count - 1):
+        came = exchange(pieces[(rank + step - 1) % count])
+        pieces[(rank + step) % count] = came
+    return torch.cat(pieces)
+
+
 def ring_of_one_s_own(mine, rank, count, exchange):
     return mine * count
 
@@ -287,7 +382,13 @@ RIGHT = {
         accumulate_and_divide,
         accumulate_in_a_function,
     ],
-    "ring": [ring_in_a_table, ring_in_place, ring_that_carries],
+    "ring": [
+        ring_in_a_table,
+        ring_in_place,
+        ring_that_carries,
+        ring_from_the_next,
+        ring_with_turned_numbers,
+    ],
 }
 WRONG = {
     "scaled_step": [
@@ -298,9 +399,11 @@ WRONG = {
         (step_in_whole_scales, "the next scale is 1, due is 1.5"),
         (step_in_one_row, "as many gradients, of the same shapes"),
         (step_by_one_number, "bad numbers *and* good ones"),
+        (step_by_both_ends, "bad numbers *and* good ones"),
+        (step_in_bounds, "the next scale is 1e-06, due is 4.5"),
         (step_in_halves, "the gradients are not the true ones"),
         (step_that_drops_large_ones, "may be larger than 65,504"),
-        (step_without_small_scales, "the scale may fall below 1"),
+        (step_without_small_scales, "the scale has no lower bound"),
         (
             lambda g, scale, streak, patience: (
                 [x / scale for x in g],
@@ -312,17 +415,24 @@ WRONG = {
     ],
     "accumulate": [
         (accumulate_means, "this is the mean of the parts' means"),
+        (accumulate_the_logits, "more than one part is in memory"),
+        (accumulate_a_list_of_losses, "more than one part is in memory"),
+        (accumulate_and_clip, "the gradients are clipped"),
+        (accumulate_and_forget, "leave its gradients there"),
+        (accumulate_right_loss_of_means, "the returned loss is right, but"),
+        (accumulate_and_adam, "take no step here"),
         (accumulate_all_at_once, "more than one part is in memory"),
         (accumulate_without_gradients, "no parameter has a gradient"),
         (accumulate_a_retained_list, "more than one part is in memory"),
         (accumulate_by_sentences, "the loss is"),
         (accumulate_what_is_read, "divided by the tokens that are read"),
-        (accumulate_and_step, "changes its inputs in place"),
+        (accumulate_and_step, "take no step here"),
         (accumulate_the_gradients_only, "returns nothing"),
         (lambda model, parts: "loss", "one number, not a str"),
         (lambda model, parts: 2.5, "no parameter has a gradient"),
     ],
     "ring": [
+        (ring_backwards, "the wrong way round the ring"),
         (ring_of_one_s_own, "the sum is"),
         (ring_for_four, "your code stopped with IndexError"),
         (ring_with_a_chief, "waits for a"),
