@@ -1,6 +1,7 @@
 """The exercises of lesson 14, more than one device: reference answers and mistakes."""
 
 import math
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -139,6 +140,11 @@ def scaled_step(gradients, scale, streak, patience):
                 {FINITE: "all(g.half().isfinite().all() for g in gradients)"},
                 {FINITE: "all((g.abs() <= 65504 * scale).all() for g in gradients)"},
             ],
+            "finite numbers are taken for an overflow: a sum or a norm may overflow "
+            "while each number is finite": [
+                {FINITE: f"all(g.{of}().isfinite() for g in gradients)"}
+                for of in ("sum", "norm", "mean")
+            ],
             "the scale has no lower bound, not even 1: halve it after every overflow": [
                 {SKIP: SKIP.replace("scale / 2", f"max(scale / 2, {least})")}
                 for least in ("1.0", "0.1", "2.0**-14", "1e-8")
@@ -221,6 +227,7 @@ def scaled_step(gradients, scale, streak, patience):
             _to_step(seed, {1: [INFINITY]}, scale=2.0**-40, streak=1, patience=3),
             _to_step(seed + 1, scale=2.0**26, streak=2, patience=3, size=1e4),
             _to_step(seed + 1, scale=2.0**56, streak=1, patience=2, size=1e17),
+            _to_step(seed, {0: [3e38, 3e38]}, scale=2.0**10, streak=3, patience=6),
             *(
                 _to_step(seed, {i: bad}, scale=8.0, streak=1, patience=9, at=place)
                 for i, shape in enumerate(STEP_SHAPES)
@@ -244,7 +251,8 @@ def scaled_step(gradients, scale, streak, patience):
 class CountingModel(nn.Module):
     """A small model that notes how many ids are in memory for backward at once.
 
-    backward frees what it needed, unless it is told to retain the graph. With output
+    backward frees what it needed, unless it is told to retain the graph. It also notes
+    how many earlier logits are still there when the next are computed. With output
     weights of a larger `size`, the gradients are larger.
     """
 
@@ -256,14 +264,34 @@ class CountingModel(nn.Module):
         for parameter in self.parameters():
             parameter.data = torch.randn(parameter.shape, generator=generator)
         self.out.weight.data *= size
-        self.kept = self.most = 0
+        self.kept = self.most = self.most_logits = 0
+        self.given: list[weakref.ref] = []
 
     def forward(self, read: Tensor) -> Tensor:
         """Ids (batch, length) -> logits (batch, length, vocabulary)."""
         summed = self.words(read).cumsum(dim=1)
         with saved_tensors_hooks(lambda x: _Saved(self, x, read.numel()), _Saved.get):
             states = summed.tanh()  # saves its result, once
-        return self.out(states)
+        earlier = sum(given() is not None for given in self.given)
+        self.most_logits = max(self.most_logits, earlier)
+        logits = _InAnArray.apply(self.out(states))
+        self.given.append(logits.array)
+        return logits
+
+
+class _InAnArray(torch.autograd.Function):
+    """The same numbers in an array that lives as long as any view of them does."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        array = x.detach().numpy().copy()
+        logits = torch.from_numpy(array)
+        logits.array = weakref.ref(array)
+        return logits
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        return gradient
 
 
 class _Saved:
@@ -302,7 +330,8 @@ def _to_accumulate(
 def _with_gradients(answer: Callable) -> Callable:
     """The answer as a function: the mean loss, all gradients, and what was in memory.
 
-    The last is 1 where no more than the largest part was there at once.
+    The last are two: whether no more than the largest part was there at once for
+    backward, and whether at most one part's logits were left when the next came.
     """
 
     def function(model: CountingModel, parts: Sequence) -> tuple:
@@ -333,7 +362,7 @@ def _with_gradients(answer: Callable) -> Callable:
             raise Stop(wrong("some parameters have no gradient"))
         found = torch.cat([gradient.detach().flatten() for gradient in gradients])
         frugal = model.most <= max(read.numel() for read, _ in parts)
-        return loss, found, torch.tensor(frugal)
+        return loss, found, torch.tensor([frugal, model.most_logits <= 1])
 
     return function
 
@@ -344,7 +373,7 @@ def _what_is_wrong(value: tuple, due: tuple) -> str:
         for x, y in zip(value, due, strict=True)
     )
     if not frugal and loss and gradients:
-        return MEMORY
+        return LOGITS if value[2][0] else MEMORY
     if loss and not gradients:
         ratio = float(value[1].norm() / due[1].norm())
         return f"the loss is right, the gradients are not: {ratio:.3g} times as long"
@@ -356,6 +385,9 @@ def _what_is_wrong(value: tuple, due: tuple) -> str:
 MEMORY = (
     "more than one part is in memory at a time: call `backward` for each part before "
     "the next one is computed, without `retain_graph`"
+)
+LOGITS = (
+    "the logits of earlier parts are kept: let go of them once their loss is added up"
 )
 STEP = "the weights have changed: only gradients are asked for, so take no step here"
 END = "return total"
@@ -454,6 +486,13 @@ def my_accumulate(model, parts):
                     "return total": "total.backward()\n    return total.item()",
                 },
                 {BACK: "loss.backward(retain_graph=True)"},
+            ],
+            LOGITS: [
+                {
+                    "total = 0.0": "total, kept = 0.0, []",
+                    BACK: f"{BACK}\n        kept.append({what})",
+                }
+                for what in ("logits", "logits.detach()")
             ],
             "backward comes twice for each part: its gradient is added twice": {
                 BACK: "loss.backward(retain_graph=True)\n        loss.backward()"

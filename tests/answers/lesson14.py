@@ -94,6 +94,13 @@ def step_without_small_scales(gradients, scale, streak, patience):
     return true, max(1, scale), streak
 
 
+def step_by_the_norm(gradients, scale, streak, patience):
+    norm = torch.nn.utils.get_total_norm(gradients)
+    if not norm.isfinite():
+        return None, scale / 2, 0
+    return step_by_the_largest(gradients, scale, streak, patience)
+
+
 # ------------------------------------------------------------------ 14.2 accumulation
 
 
@@ -278,6 +285,14 @@ def accumulate_the_gradients_only(model, parts):
     accumulate_weighted_means(model, parts)
 
 
+def accumulate_with_a_hook(model, parts):
+    kept = []
+    hook = model.register_forward_hook(lambda module, read, out: kept.append(out))
+    loss = accumulate_weighted_means(model, parts)
+    hook.remove()
+    return loss
+
+
 # ------------------------------------------------------------------------ 14.3 the ring
 
 
@@ -403,6 +418,7 @@ WRONG = {
         (step_in_bounds, "the next scale is 1e-06, due is 4.5"),
         (step_in_halves, "the gradients are not the true ones"),
         (step_that_drops_large_ones, "may be larger than 65,504"),
+        (step_by_the_norm, "finite numbers are taken for an overflow"),
         (step_without_small_scales, "the scale has no lower bound"),
         (
             lambda g, scale, streak, patience: (
@@ -414,6 +430,7 @@ WRONG = {
         ),
     ],
     "accumulate": [
+        (accumulate_with_a_hook, "the logits of earlier parts are kept"),
         (accumulate_means, "this is the mean of the parts' means"),
         (accumulate_the_logits, "more than one part is in memory"),
         (accumulate_a_list_of_losses, "more than one part is in memory"),

@@ -153,26 +153,28 @@ def _ring_states(rows: Tensor) -> tuple[list[Tensor], list[list[int]]]:
 
 
 CUTS = {
-    "data parallel": ("half", "all", "gradients, once a step"),
-    "FSDP": ("half", "columns", "weights and gradients"),
-    "tensor parallel": ("all", "columns", "parts of every product"),
-    "pipeline": ("all", "layers", "states between layers"),
+    "data parallel": ("half", "all", "all weights", "gradients, once a step"),
+    "FSDP": ("half", "columns", "gathered layers", "weights and gradients"),
+    "tensor parallel": ("all", "columns", "its own slices", "parts of every product"),
+    "pipeline": ("all", "layers", "its own layers", "states between layers"),
 }
 
 
 def draw_cuts() -> None:
     """What each of two devices holds of the batch and of the weights, four ways."""
-    ax = drawing.canvas(5.4, 5.2)
+    ax = drawing.canvas(5.4, 5.7)
     title = "What each device holds: sentences (blue), weights (orange)"
-    drawing.write(ax, (0.1, 5.02), title, size=12, align="left")
-    for number, (name, (batch, weights, sends)) in enumerate(CUTS.items()):
-        x, y = 0.25 + 2.7 * (number % 2), 4.5 - 2.35 * (number // 2)
+    drawing.write(ax, (0.1, 5.52), title, size=12, align="left")
+    for number, (name, (batch, weights, uses, sends)) in enumerate(CUTS.items()):
+        x, y = 0.25 + 2.7 * (number % 2), 5.0 - 2.6 * (number // 2)
         drawing.write(ax, (x, y), name, size=12, align="left")
         for device in range(2):
             here = x + 1.2 * device
             _held(ax, here, y - 0.35, batch, weights, device)
             drawing.write(ax, (here + 0.5, y - 1.42), f"device {device}", size=10)
-        drawing.write(ax, (x, y - 1.72), f"sends {sends}", size=10, align="left")
+        for line, text in enumerate((f"computes with {uses}", f"sends {sends}")):
+            place = x, y - 1.72 - 0.26 * line
+            drawing.write(ax, place, text, size=10, align="left")
 
 
 def _held(ax: Axes, x: float, y: float, batch: str, weights: str, device: int) -> None:
