@@ -1,4 +1,4 @@
-"""A run that is saved as it goes: an interrupt costs nothing."""
+"""A run that is saved as it goes: what an interrupt costs, and what a kill."""
 
 import signal
 
@@ -49,6 +49,38 @@ def test_an_interrupted_run_goes_on_to_the_same_numbers(step, tmp_path):
         (report.train_loss, report.validation_loss) for report in expected
     ]
     assert [*saved_epochs(again, path, {})] == []
+
+
+def killed_at(step):
+    """A schedule that ends the run at this step, as a killed process does: unsaved."""
+
+    def schedule(now, progress):
+        if now == step:
+            raise SystemExit
+        return 1e-3
+
+    return schedule
+
+
+@pytest.mark.usefixtures("handler")
+@pytest.mark.parametrize("epochs", [1, 2])
+def test_a_killed_run_loses_the_epoch_in_progress(epochs, tmp_path):
+    path, straight = tmp_path / "run.pt", make_trainer(schedule=interrupted_at(0))
+    torch.manual_seed(3)
+    expected = straight.fit()
+    ends = [straight.step * n // len(expected) for n in range(len(expected) + 1)]
+    killed = make_trainer(schedule=killed_at(ends[epochs + 1]))
+    torch.manual_seed(3)
+    with pytest.raises(SystemExit):
+        [*saved_epochs(killed, path, {})]
+    again = make_trainer(schedule=interrupted_at(0))
+    resume_run(path, again, {})
+    assert (again.step, len(again.reports)) == (ends[epochs], epochs)
+    reports = [*again.reports, *saved_epochs(again, path, {})]
+    losses = [(report.train_loss, report.validation_loss) for report in reports]
+    assert losses == [
+        (report.train_loss, report.validation_loss) for report in expected
+    ]
 
 
 @pytest.mark.usefixtures("handler")

@@ -28,6 +28,8 @@ SHORT = {"▁ab": 2, "▁a": 1}
 EQUAL = {"▁ball": 5, "▁elle": 4, "▁ella": 3, "▁hell": 1}
 SIGNS = {"▁'é": 20, "▁a'é": 1, "▁ß9": 12, "▁aß9": 1, "▁-é": 5, "▁a-é": 1}
 ONCE = {"▁a": 1}
+LONG = "▁Donaudampfschifffahrt"
+BEGINNINGS = {LONG[:end]: end + 1 for end in range(2, len(LONG) + 1)}
 
 
 def _pairs(merges: Any, words: dict, count: int) -> Any:
@@ -195,6 +197,7 @@ def learn_merges(words, count):
             (EQUAL, 3),
             (SIGNS, 7),
             (SHORT, 9),
+            (BEGINNINGS, 20),
             (ONCE, 2),
         ],
         praise=("each merge is the most frequent pair at its time",),
@@ -211,6 +214,8 @@ def learn_merges(words, count):
 LEARNT = [("n", "d"), ("u", "nd"), ("▁", "H"), ("▁H", "und"), ("▁Hund", "e")]
 NESTED = [("n", "d"), ("u", "nd"), ("m", "und"), ("m", "u")]
 OTHERS = [("s", "s"), ("u", "n"), ("e", "r"), ("n", "d"), ("t", "e"), ("u", "nd")]
+# The long word needs all merges but the last two; these come long after "▁D".
+MANY = [(LONG[:n], LONG[n]) for n in range(1, len(LONG))] + [("s", "t"), ("n", "st")]
 
 
 def _pieces(pieces: Any, word: str, merges: list) -> Any:
@@ -277,6 +282,10 @@ def cut_word(word, merges):
             "only the first merge is applied: is there a `return` inside the loop?": {
                 "for pair in merges": "for pair in merges[:1]"
             },
+            "the last merges are left out: go through `merges` to the end": [
+                {"for pair in merges": f"for pair in merges[:{end}]"}
+                for end in (5, 8, 20, "len(word)")
+            ],
             "each merge is applied in one place only: join the pair wherever it stands "
             "in the word": {LOOP: BY_FOUND_ONCE},
             "the longest known piece is taken from the left, whatever the order of the "
@@ -308,6 +317,8 @@ def cut_word(word, merges):
             ("▁rund", OTHERS),
             ("▁psssst", OTHERS),
             ("▁pssst", OTHERS),
+            (LONG, MANY),
+            ("▁Dienst", MANY),
             ("▁e", []),
         ],
         praise=("the merges are applied in their order",),

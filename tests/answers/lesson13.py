@@ -123,6 +123,25 @@ def without_end(words, count):
     return found + [("", "")] * (count - len(found))
 
 
+def seven_at_most(words, count):
+    return with_lists(words, min(count, 7))
+
+
+def of_eight_letters_at_most(words, count):
+    """Longer pieces are never made."""
+    pieces, merges = {word: [*word] for word in words}, []
+    while len(merges) < count:
+        found = Counter()
+        for word, n in words.items():
+            for pair in pairwise(pieces[word]):
+                found[pair] += n * (len("".join(pair)) <= 8)
+        if not +found:
+            break
+        merges.append(found.most_common(1)[0][0])
+        pieces = {word: [*in_place_from(x, merges[-1:])] for word, x in pieces.items()}
+    return merges
+
+
 def never_stops_at_the_end(words, count):
     found = with_lists(words, count)
     if len(found) < count:
@@ -150,7 +169,11 @@ def by_rank(word, merges):
 
 
 def in_place(word, merges):
-    pieces = list(word)
+    return in_place_from(word, merges)
+
+
+def in_place_from(pieces, merges):
+    pieces = list(pieces)
     for left, right in merges:
         i = 0
         while i + 1 < len(pieces):
@@ -159,6 +182,30 @@ def in_place(word, merges):
             else:
                 i += 1
     return tuple(pieces)
+
+
+def between_zeros(word, merges):
+    """A text whose pieces stand between signs that no word holds, one hit at a time."""
+    text = f"\0{chr(0).join(word)}\0"
+    for left, right in merges:
+        while f"\0{left}\0{right}\0" in text:
+            text = text.replace(f"\0{left}\0{right}\0", f"\0{left}{right}\0", 1)
+    return text.strip("\0").split("\0")
+
+
+def until_one_does_nothing(word, merges):
+    """After a hit, the first merge without one ends it."""
+    pieces = (*word,)
+    for pair in merges:
+        joined = in_place_from(pieces, [pair])
+        if joined == pieces and len(pieces) < len(word):
+            break
+        pieces = joined
+    return pieces
+
+
+def of_six_letters_at_most(word, merges):
+    return in_place(word, [pair for pair in merges if len("".join(pair)) <= 6])
 
 
 def to_a_text(word, merges):
@@ -274,7 +321,7 @@ def constant(ours, theirs, draws):
 
 RIGHT = {
     "merges": [with_lists, kept_apart],
-    "cut": [by_rank, in_place],
+    "cut": [by_rank, in_place, between_zeros],
     "paired": [
         resample_by_resample,
         with_counts,
@@ -294,6 +341,8 @@ WRONG = {
         (without_twins, "a pair of two equal pieces"),
         (joined_text, "a merge is a pair of pieces"),
         (without_end, "merge"),
+        (seven_at_most, "merge 8 is missing, due is"),
+        (of_eight_letters_at_most, "merge 8 is f+f, due is"),
         (never_stops_at_the_end, "your code stopped with ValueError"),
         (lambda words, count: {("n", "d"): 14}, "in a list of pairs, not a dict"),
         (lambda words, count: [], "merge 1 is missing, due is n+d"),
@@ -315,6 +364,18 @@ WRONG = {
         (lambda word, merges: list(word), "still in single letters"),
         (lambda word, merges: [1, 2], "return the pieces in a list"),
         (lambda word, merges: in_place(word, merges[1:]), "the pieces are"),
+        *[
+            (lambda word, merges, end=end: in_place(word, merges[:end]), "the pieces")
+            for end in (6, 7, 10, 19, -1)
+        ],
+        *[
+            (lambda word, merges, end=end: in_place(word, merges[:end]), "left out")
+            for end in (5, 8, 20)
+        ],
+        (lambda word, merges: in_place(word, merges[-6:]), "the pieces are"),
+        (lambda word, merges: in_place(word, merges[: len(word)]), "left out"),
+        (until_one_does_nothing, "left out"),
+        (of_six_letters_at_most, "left out"),
     ],
     "paired": [
         (draws_of_its_own, "something random"),
