@@ -1,14 +1,16 @@
 """What do maps and patches find in five equally good toy translators?
 
 For each seed: how well its best head of cross-attention finds the true alignment (the
-head is chosen on validation sentences). How many statements begin with "est-ce" when
-the vector of their full stop is that of a question mark (`asked`), and the largest mean
-weight of a head on that stop, at the first word (`look_at_stop`).
+head is chosen on validation sentences), and how well the mean map of all its heads does
+(`mean_error_rate`). How many statements begin with "est-ce" when the vector of their
+full stop is that of a question mark (`asked`), and the largest mean weight of a head on
+that stop, at the first word (`look_at_stop`).
 
 For pairs of sentences whose nouns differ in gender: the mean lead of the donor's
-article over the sentence's own, in scores, with no patch (`lead`), with the donor's
-vector of "the" in the memory (`lead_the`), and both again with the noun hidden from the
-decoder (`lead_hidden`, `lead_hidden_the`).
+article over the sentence's own, in scores. The noun, or "the", is hidden from the
+decoder (`noun_hidden`, `the_hidden`). In the memory, the vector of the other of the two
+is then the donor's (`…_patched`, and `…_ahead`: the share of leads above 0) or, as a
+control, that of another sentence with the same article (`…_control`).
 
 Then, for facts that differ in pairs of sentences: the share of French articles that
 become the donor's when its vector is put into the memory at the English article, at the
@@ -66,6 +68,8 @@ def of_heads(translator: Translator, few: int | None) -> dict:
         rates[name] = reading.error_rates(reading.heads_of(maps), pairs)
     found = {"right": reading.right_sentences(model, batch).float().mean().item()}
     found |= {"error_rate": rates["test"][int(rates["validation"].argmin())].item()}
+    of_mean = reading.heads_of(maps).mean(dim=1, keepdim=True)
+    found |= {"mean_error_rate": reading.error_rates(of_mean, pairs).item()}
     return rounded(found | of_marks(translator))
 
 
@@ -107,15 +111,23 @@ def of_fact(translator: Translator, pairs: Pairs) -> dict:
 
 
 def leads(translator: Translator, pairs: Pairs) -> dict:
-    """How far the donor's article is ahead in score, in four ways."""
+    """How far the donor's article is ahead in score while one vector is hidden."""
     own, donor = (batch_of(translator, [pair[i] for pair in pairs]) for i in (0, 1))
-    found = {}
-    for hiding, hidden in (("", []), ("_hidden", [NOUN])):
-        for patching, place in (("", []), ("_the", [ARTICLE])):
-            lead = reading.donor_leads(
-                translator.model, own, donor, place=place, hidden=hidden
+    control, found = reading.same_article(own, donor), {}
+    for name, hidden, seen in (("noun", NOUN, ARTICLE), ("the", ARTICLE, NOUN)):
+
+        def lead(other: Batch, *place: int, hidden: int = hidden) -> Tensor:
+            return reading.donor_leads(
+                translator.model, own, other, place=place, hidden=[hidden]
             )
-            found["lead" + hiding + patching] = lead.mean().item()
+
+        patched = lead(donor, seen)
+        found |= {
+            f"{name}_hidden": lead(donor).mean().item(),
+            f"{name}_hidden_patched": patched.mean().item(),
+            f"{name}_hidden_ahead": (patched > 0).float().mean().item(),
+            f"{name}_hidden_control": lead(control, seen).mean().item(),
+        }
     return rounded(found)
 
 

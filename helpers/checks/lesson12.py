@@ -79,6 +79,14 @@ RATE_MISTAKES = {
         "zip(found, truth)": "zip(found[:1], truth[:1])"
     },
     "return a share from 0 to 1, not percent": {RATE: f"100 * ({RATE})"},
+    "it divides by 0 where no found link is true, where none is found, or where none "
+    "is due: the rate is 1 then": [
+        {RATE: "1 - 2 / (links / shared)"},
+        *({RATE: f"{RATE} - 0 / sum(map(len, {side}))"} for side in ("found", "truth")),
+    ],
+    "where no found link is true, the rate is 1, not 0": {
+        RATE: f"{RATE} if shared else 0"
+    },
 }
 BY_HAND = [[(0, 0), (1, 1)]], [[(0, 0), (1, 2)]]
 SEVERAL = (
@@ -98,6 +106,11 @@ SEVERAL = (
     ],
 )
 PERFECT = [[(0, 1), (2, 0)], [(1, 1)]], [[(2, 0), (0, 1)], [(1, 1)]]
+ALL_WRONG = [  # no found link is true, none is found, none is due
+    ([[(0, 0), (1, 1)], [(2, 2)]], [[(0, 1)], [(1, 2), (2, 1)]]),
+    ([[], []], [[(0, 0)], [(1, 0), (2, 1)]]),
+    ([[(0, 0)], [(1, 0), (2, 1)]], [[], []]),
+]
 
 
 def _drawn_links(seed: int) -> tuple[list, list]:
@@ -130,9 +143,16 @@ def my_error_rate(found, truth):
     Part(
         "my_error_rate",
         RATE_MISTAKES,
-        lambda seed: [_drawn_links(26), BY_HAND, PERFECT, SEVERAL, _drawn_links(seed)],
+        lambda seed: [
+            _drawn_links(26),
+            BY_HAND,
+            PERFECT,
+            SEVERAL,
+            *ALL_WRONG,
+            _drawn_links(seed),
+        ],
         ["five sentences are right"],
-        others="other sentences, and a perfect alignment, too",
+        others="other sentences, and a perfect or a wholly wrong alignment, too",
         doubt="",
         gradients=False,
         at_once=1,
@@ -301,11 +321,15 @@ BEST = "best = max(shares, key=shares.get)"
 ENOUGH = "shares[best] > 0.9"
 WANTED = "wanted = run(donor)[:, word]"
 FIND_MISTAKES = {
-    "of several sets of this size, the first that passes 90 % is returned: take the "
-    "one with the largest share": {
-        BEST: "best = next((p for p in shares if shares[p] > 0.9), "
-        "max(shares, key=shares.get))"
-    },
+    "several sets of this size pass 90 %: take the one with the largest share, not the "
+    "first, the last or the one that barely passes": [
+        {BEST: f"best = {pick}max(shares, key=shares.get))"}
+        for pick in (
+            "next((p for p in shares if shares[p] > 0.9), ",
+            "next((p for p in reversed(shares) if shares[p] > 0.9), ",
+            "min((p for p in shares if shares[p] > 0.9), key=shares.get, default=",
+        )
+    ],
     "the best single place is returned, though it does not pass 90 %: try larger "
     "sets then": {ENOUGH: "True"},
     "larger sets than that are tried, too: the smallest one that passes 90 % is due": {
@@ -350,6 +374,15 @@ FIND_MISTAKES = {
     "any other word counts: it must be the donor's": {
         SHARE: "(said != run(memory)[:, word]).double().mean().item()"
     },
+    "rows in which both sentences have the same word count, too: take the share over "
+    "all rows": [
+        {SHARE: share}
+        for share in (
+            "(said == wanted)[wanted != run(memory)[:, word]].double().mean().item()",
+            "((said == wanted) & (wanted != run(memory)[:, word])).double().mean()"
+            ".item()",
+        )
+    ],
     "it counts how often the sentence's own word stays: count the donor's": {
         "wanted = run(donor)": "wanted = run(memory)"
     },
@@ -366,7 +399,8 @@ FIND_MISTAKES = {
     },
 }
 # For each word, sets of places, and the share of rows in which each suffices. Negative
-# places count from the end. All places together always suffice.
+# places count from the end; in the rows of the empty set, the sentence's own word is
+# the donor's. All places together always suffice.
 RULES = [
     [({3}, 1.0), ({1}, 0.94)],
     [({1, 3}, 1.0), ({0, 3}, 0.91), ({1}, 0.55), ({3}, 0.3), ({0}, 0.6)],
@@ -381,9 +415,12 @@ RULES = [
     [({-2, -1}, 0.97), ({0, 1, 2}, 0.95)],
     [({0, 1, 2, 3}, 0.6), ({1, 2, 3, 4}, 0.5)],
     [({0, 1}, 0.97), ({2, 3, 4}, 0.95)],
+    [({0}, 0.92), ({2}, 1.0), ({3}, 0.94)],
+    [({0, 1}, 0.92), ({1, 4}, 0.99), ({2, 3}, 0.95)],
+    [(set(), 0.4), ({2}, 0.93), ({0, 1}, 0.97)],
 ]
-ORDER = 0, 4, 10, 12, 1, 2, 3, 5, 6, 8, 9, 7, 11
-AGAIN = 10, 1, 8, 5, 11  # with more places
+ORDER = 0, 4, 10, 12, 1, 2, 3, 5, 6, 8, 9, 7, 11, 13, 14, 15
+AGAIN = 10, 1, 8, 5, 11, 14, 15  # with more places
 
 
 class Hidden(nn.Module):

@@ -20,23 +20,23 @@ from helpers.masks import decoder_mask, padding_mask
 from helpers.text import split_words
 from helpers.transformer import Transformer
 
-ARTICLES = {*split_words("the a an some any no this these my your his her our their")}
+LOOKING = {"the": {"the"}, "our, their": {"our", "their"}, "adjective": ADJECTIVE_NAMES}
 
 
 def noun_masks(pairs: Sequence[SentencePair], length: int) -> dict[str, Tensor]:
-    """For articles and for adjectives before a noun: True at this noun.
+    """For words of each kind of LOOKING before a noun: True at this noun.
 
-    "article" and "adjective", each (sentences, length, length) over English words; a
-    determiner of any kind counts as an article.
+    Each (sentences, length, length) over English words; only adjectives may stand
+    between a word and its noun.
     """
     shape = len(pairs), length, length
-    masks = {kind: torch.zeros(shape).bool() for kind in ("article", "adjective")}
+    masks = {kind: torch.zeros(shape).bool() for kind in LOOKING}
     for row, pair in enumerate(pairs):
         noun = None
         for i, word in reversed([*enumerate(split_words(pair.source))]):
-            kind = "adjective" if word in ADJECTIVE_NAMES else "article"
-            if noun is not None and word in ADJECTIVE_NAMES | ARTICLES:
-                masks[kind][row, i, noun] = True
+            for kind, words in LOOKING.items():
+                if noun is not None and word in words:
+                    masks[kind][row, i, noun] = True
             if word not in ADJECTIVE_NAMES:
                 noun = i if word in NOUN_OF else None
     return masks
@@ -177,7 +177,7 @@ def write(
 
 
 @torch.no_grad()
-def donor_leads(
+def article_scores(
     model: Transformer,
     own: Batch,
     donor: Batch,
@@ -186,7 +186,7 @@ def donor_leads(
     place: Sequence[int] = (),
     hidden: Sequence[int] = (),
 ) -> Tensor:
-    """How far the score of the donor's article is above the sentence's own, (batch,).
+    """The scores of all words where the French article is due, (batch, vocab_size).
 
     Both are of `noun_pairs`. The donor's contexts replace those of the `heads`
     {attention: numbers} where the article stands, in English or in French, and its
@@ -206,11 +206,32 @@ def donor_leads(
             stack.enter_context(replaced)
         top = len(model.encoder.layers)
         memory = patched_memory(model, own.source, donor.source, top, list(place))
-        scores = model.project(model.decode(start, memory, seen))[:, -1]
+        return model.project(model.decode(start, memory, seen))[:, -1]
+
+
+def donor_leads(model: Transformer, own: Batch, donor: Batch, **patches) -> Tensor:
+    """How far the score of the donor's article is above the sentence's own, (batch,).
+
+    The patches are those of `article_scores`.
+    """
+    scores = article_scores(model, own, donor, **patches)
     ours, theirs = (
         scores.gather(1, batch.labels[:, [ARTICLE]])[:, 0] for batch in (own, donor)
     )
     return theirs - ours
+
+
+def same_article(own: Batch, donor: Batch) -> Batch:
+    """A control for the donor: its sentences are others that have `own`'s article.
+
+    Their vectors and contexts are patched then; the words that are compared stay.
+    """
+    articles = own.labels[:, ARTICLE]
+    order = torch.arange(len(articles))
+    for article in articles.unique():
+        rows = (articles == article).nonzero()[:, 0]
+        order[rows] = rows.roll(1)
+    return Batch(own.source[order], donor.target)
 
 
 @torch.no_grad()

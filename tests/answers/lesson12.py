@@ -76,6 +76,32 @@ def rate_of_all_sizes(size, factor, found, truth):
     return 1 - factor * sum(len(f & t) for f, t in pairs) / below
 
 
+def rate_by_f1(guarded, found, truth):
+    """1 - F1; `guarded` says what may be 0: "sum", "found", "truth"."""
+    pairs = [(set(f), set(t)) for f, t in zip(found, truth, strict=True)]
+    shared = sum(len(f & t) for f, t in pairs)
+    ours, theirs = (sum(len(pair[i]) for pair in pairs) for i in (0, 1))
+    precision = 0 if "found" in guarded and ours == 0 else shared / ours
+    recall = 0 if "truth" in guarded and theirs == 0 else shared / theirs
+    if "sum" in guarded and precision + recall == 0:
+        return 1.0
+    return 1 - 2 * precision * recall / (precision + recall)
+
+
+def rate_by_f1_of_arrays(found, truth):
+    pairs = [(set(f), set(t)) for f, t in zip(found, truth, strict=True)]
+    shared = torch.tensor(sum(len(f & t) for f, t in pairs))
+    precision, recall = (
+        shared / torch.tensor(sum(len(pair[i]) for pair in pairs)) for i in (0, 1)
+    )
+    return 1 - 2 * precision * recall / (precision + recall)
+
+
+def rate_or_0(found, truth):
+    rate = rate_in_loops(found, truth)
+    return 0.0 if rate == 1 else rate
+
+
 # ------------------------------------------------------------------- 12.2 the patch
 
 
@@ -354,8 +380,75 @@ def find_greedily(run, memory, donor, word):
     return sorted(chosen)
 
 
+def find_the(pick, run, memory, donor, word):
+    """Of the smallest sets that are enough, the one that `pick` takes of all."""
+    wanted = run(donor)[:, word]
+    for size in range(1, memory.size(1) + 1):
+        enough = []
+        for places in combinations(range(memory.size(1)), size):
+            mixed = memory.clone()
+            mixed[:, places] = donor[:, places]
+            hits = (run(mixed)[:, word] == wanted).sum().item()
+            if hits > 0.9 * len(memory):
+                enough.append((hits, places))
+        if enough:
+            return list(pick(enough)[1])
+
+
+def find_the_first_single(run, memory, donor, word):
+    """Right but for single places, of which it takes the first that is enough."""
+    found = find_the(max, run, memory, donor, word)
+    first = find_the(lambda enough: enough[0], run, memory, donor, word)
+    return first if len(found) == 1 else found
+
+
+def find_the_first_of_several(run, memory, donor, word):
+    """Right for single places; of larger sets it takes the first that is enough."""
+    found = find_the(max, run, memory, donor, word)
+    first = find_the(lambda enough: enough[0], run, memory, donor, word)
+    return first if len(found) > 1 else found
+
+
+def find_by_what_changes(over, run, memory, donor, word):
+    """Counts the rows in which a word becomes the donor's, over `over` of rows."""
+    wanted, own = run(donor)[:, word], run(memory)[:, word]
+    changing = wanted != own
+    below = changing.sum().item() if over == "changing rows" else len(memory)
+    for size in range(1, memory.size(1) + 1):
+        shares = {}
+        for places in combinations(range(memory.size(1)), size):
+            mixed = memory.clone()
+            mixed[:, places] = donor[:, places]
+            said = run(mixed)[:, word]
+            shares[places] = ((said == wanted) & changing).sum().item() / below
+        best = max(shares, key=shares.get)
+        if shares[best] > 0.9:
+            return list(best)
+
+
+def find_by_errors(run, memory, donor, word):
+    """Right: for each size the set with the fewest rows that miss the donor's word."""
+    wanted = run(donor)[:, word].tolist()
+    n_rows, length, _ = memory.shape
+    for size in range(1, length + 1):
+        fewest, kept = n_rows, None
+        for places in combinations(range(length), size):
+            columns = [(donor if i in places else memory)[:, i] for i in range(length)]
+            said = run(torch.stack(columns, dim=1))[:, word].tolist()
+            misses = sum(a != b for a, b in zip(said, wanted, strict=True))
+            if misses < fewest:
+                fewest, kept = misses, places
+        if 10 * fewest < n_rows:
+            return [*kept]
+
+
 RIGHT = {
-    "error_rate": [rate_of_numbered_links, rate_in_loops, rate_as_a_fraction],
+    "error_rate": [
+        rate_of_numbered_links,
+        rate_in_loops,
+        rate_as_a_fraction,
+        partial(rate_by_f1, ("sum", "found", "truth")),
+    ],
     "put_in": [patch_in_two_halves, patch_with_where],
     "find_places": [
         find_with_masks,
@@ -364,6 +457,8 @@ RIGHT = {
         find_as_an_array,
         find_in_single_precision,
         find_in_percent,
+        find_by_errors,
+        partial(find_the, max),
     ],
 }
 WRONG = {
@@ -382,6 +477,13 @@ WRONG = {
         (partial(rate_of_sizes, min, 1), "one of the two sizes"),
         (partial(rate_of_all_sizes, max, 1), "only the links found are counted"),
         (partial(rate_of_all_sizes, min, 2), "the result differs"),
+        (partial(rate_by_f1, ()), "it divides by 0"),
+        (partial(rate_by_f1, ("sum",)), "it divides by 0"),
+        (partial(rate_by_f1, ("sum", "found")), "it divides by 0"),
+        (partial(rate_by_f1, ("sum", "truth")), "it divides by 0"),
+        (partial(rate_by_f1, ("found", "truth")), "it divides by 0"),
+        (rate_by_f1_of_arrays, "NaN"),
+        (rate_or_0, "the rate is 1, not 0"),
     ],
     "put_in": [
         (patch, "the course's own"),
@@ -411,6 +513,13 @@ WRONG = {
         (find_a_number, "return a list of places"),
         (find_nested, "return a list of places"),
         (find_by_the_first_row, "only the first row"),
+        (partial(find_the, lambda enough: enough[0]), "several sets of this size"),
+        (partial(find_the, lambda enough: enough[-1]), "several sets of this size"),
+        (partial(find_the, min), "several sets of this size"),
+        (find_the_first_single, "several sets of this size"),
+        (find_the_first_of_several, "the one with the largest share"),
+        (partial(find_by_what_changes, "changing rows"), "share over all rows"),
+        (partial(find_by_what_changes, "all rows"), "share over all rows"),
         (find_three_or_the_first, "yours are the places"),
         (find_three_at_most, "yours are the places"),
         (find_with_more_rows, "too many rows"),

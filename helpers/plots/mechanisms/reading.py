@@ -1,7 +1,9 @@
-"""Drawings of lesson 12: two ways to a gender, and a patch."""
+"""Drawings of lesson 12: two ways to a gender, a patch, and leads."""
 
 from collections.abc import Sequence
 
+import pandas as pd
+import seaborn as sns
 from matplotlib.axes import Axes
 
 from helpers.plots import drawing
@@ -47,6 +49,26 @@ def draw_patch(
     start, end = theirs[level][place].top, ours[level][place].top
     style = {"colour": ROLES["mask"], "width": 2.2, "bend": 0.25}
     drawing.arrow(ax, start, end, **style)
+
+
+def draw_leads(
+    ax: Axes, table: pd.DataFrame, columns: tuple[str, str, str], legend: str | None
+) -> None:
+    """The leads of a table as points beside 0, with bars for the middle 90 %.
+
+    `columns` are those of the lead, of the rows and of the markers; `legend` is its
+    title, under the figure, or None.
+    """
+    x, y, hue = columns
+    style = {"linestyle": "none", "markers": ["o", "D", "x"], "dodge": 0.5}
+    spread = {"errorbar": ("pi", 90), "orient": "h"}
+    sns.pointplot(table, x=x, y=y, hue=hue, ax=ax, **style, **spread)
+    ax.axvline(0, color="grey", linewidth=1)
+    handles, labels = ax.get_legend_handles_labels()
+    ax.get_legend().remove()
+    if legend is not None:
+        where = {"loc": "outside lower center", "ncol": len(labels)}
+        ax.figure.legend(handles, labels, title=legend, **where)
 
 
 def _run(
