@@ -410,7 +410,7 @@ CAUSE_MISTAKES = {
         {"4 + (source - 3) % 46": "source.roll(1, 0)"},
         {"4 + (source - 3) % 46": "source.flip(0)"},
     ],
-    "the steps are asked whether the source is read: the hypothesis is about `logits`": {
+    "the steps are asked whether the source is read: ask `logits`, which may differ": {
         SOURCE: """\
     if not far(steps(4 + (source - 3) % 46, target), steps(source, target)):
         return "source"
