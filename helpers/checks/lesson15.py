@@ -164,7 +164,11 @@ COMPARED = "[:, :position].abs().max()"
 CAUSAL_MISTAKES = {
     "the later words are cut off or set to PAD: their number may move a logit, and is "
     "no leak; put other words in their place": [
-        {"other = target.clone()": "other = target[:, :position]", CHANGED: "pass"},
+        {
+            "other = target.clone()": "other = target[:, :position]",
+            CHANGED: "pass",
+            "(after - before)": "(after - before[:, :position])",
+        },
         {CHANGED: "other[:, position:] = 0"},
     ],
     "the new words are a neighbour's: a batch may hold one sentence, which has no "
@@ -209,7 +213,8 @@ CAUSAL_MISTAKES = {
         COMPARED: "[:, 0].abs().max()"
     },
     "only one sentence is compared: all of the batch": [
-        {COMPARED: f"[{row}, :position].abs().max()"} for row in (0, 1, -1)
+        {COMPARED: f"[{row}, :position].abs().max()"}
+        for row in ("0", "1 % len(target)", "-1")
     ],
     "only the first sentences are compared: all of the batch": [
         {COMPARED: f"[:{rows}, :position].abs().max()"} for rows in (2, 3)
@@ -444,7 +449,8 @@ CAUSE_MISTAKES = {
         {"(a - b).abs().max()": "(b - a).max()"},
     ],
     "only one sentence is compared: all of the batch": [
-        {"(a - b).abs().max()": f"(a - b)[{row}].abs().max()"} for row in (0, 1, -1)
+        {"(a - b).abs().max()": f"(a - b)[{row}].abs().max()"}
+        for row in ("0", "1 % len(a)", "-1")
     ],
     "only the first sentences are compared: all of the batch": {
         "(a - b).abs().max()": "(a - b)[:3].abs().max()"
