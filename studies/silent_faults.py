@@ -97,8 +97,9 @@ def learn(where: tuple[str, int, int]) -> list[dict]:
 def measured(fault: str, seed: int, run: Run) -> dict:
     """Losses in nats per token, and shares of held-out sentences that are right.
 
-    `alone` is the validation loss with each sentence in a batch of its own, which has
-    no padding; `right_padded` is with 60 PADs behind every source, for two models.
+    `alone` is the validation loss with each sentence in a batch of its own, which needs
+    no padding: but a `OneLength` pads a source that is shorter than its target.
+    `right_padded` is with 60 PADs behind every source, for two models.
     """
     unseen = short_sentences().held_out[:100]
     tokens = sum(len(target) + 1 for _, target in unseen)

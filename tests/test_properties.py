@@ -128,7 +128,7 @@ def test_failing_names_the_checks_in_their_order():
     broken = MUTANTS["masks repeated in another order than heads"]
     names = [name for name in CHECKS if name != SLOW]
     found = failing(broken.build(), only=names)
-    assert found == ("batch independent", "attention is sound")
+    assert found == ("independent of neighbours", "attention is sound")
 
 
 def test_maps_of_another_shape_and_no_maps():
@@ -313,6 +313,18 @@ def test_padding_of_the_target_is_asked_too(drawn):
     assert (moved[4:, -1] > 1).all()
 
 
+def test_longer_neighbours_are_asked_about_as_padding():
+    """Alone at its own length and among longer ones, a sentence differs here."""
+    subject = MUTANTS["no padding mask in cross-attention"].build()
+    source, target = subject.sentences()
+    source[0, 5:] = PAD
+    short = subject.logits(source[:1, :5], target[:1])
+    assert (short - subject.logits(source, target)[:1]).abs().max() > 0.01
+    verdict = properties.independent_of_neighbours(subject)
+    assert verdict.holds and verdict.sentence.startswith("padded to one length")
+    assert properties.padding_invariant(subject).holds is False
+
+
 @pytest.mark.parametrize(
     ("name", "fault", "labels"),
     [
@@ -324,7 +336,7 @@ def test_padding_of_the_target_is_asked_too(drawn):
              for i in (1, 2, 3, 4)],
         ),
         (
-            "batch independent",
+            "independent of neighbours",
             "masks repeated in another order than heads",
             [f"source {9 - i}, target {5 + i}" for i in range(4)],
         ),
@@ -340,11 +352,11 @@ def test_a_leak_is_drawn_where_it_is(drawn, name, fault, labels):
     assert bar.get_ylabel() == "change, in spreads"
     if name == "padding invariant":  # the target's padding is masked in this model
         assert (moved[:4].amax(1) > 0.1).all() and (moved[4:] < 1e-4).all()
-    if name == "batch independent":  # -1: blank, where the target is padding
+    if name == "independent of neighbours":  # -1: blank, where the target is padding
         assert (moved == -1).sum(1).tolist() == [3, 2, 1, 0]
 
 
-@pytest.mark.parametrize("name", ["padding invariant", "batch independent"])
+@pytest.mark.parametrize("name", ["padding invariant", "independent of neighbours"])
 def test_infinity_is_drawn_without_a_warning(drawn, name):
     def model(source, target):
         logits = torch.arange(60.0).expand(*target.shape, 60).clone()

@@ -26,8 +26,8 @@ class Writer(nn.Module):
     little where a sentence has a certain token. `loud` makes one word by far the
     likeliest everywhere. `reads` is what of the source is read: "all", "nothing", "one"
     word of it, all in any order ("bag"), or the "number" of its words. `counts` moves a
-    logit by the number of target tokens. `grain` is the size of rounding. `about` says
-    what the model is, `due` what an answer is to say of it.
+    logit by the number of target tokens, PAD left out. `grain` is the size of rounding.
+    `about` says what the model is, `due` what an answer is to say of it.
     """
 
     def __init__(
@@ -60,9 +60,9 @@ class Writer(nn.Module):
         context = weights @ self.words[target] + self.memory(source)[:, None]
         logits = context.tanh() @ self.out.T
         logits[..., 7] += self.loud
-        logits[..., 8] += self.counts * length
+        logits[..., 8] += self.counts * (target != PAD).sum(dim=1, keepdim=True)
         for spy in self.spies:
-            spy.moves(logits, source if spy.side == "source" else target)
+            spy.moves(logits, source, target)
         if self.grain:
             logits += self.grain * (target.sum(dim=1) % 7)[:, None, None]
         return logits
@@ -84,7 +84,10 @@ class Writer(nn.Module):
 
 @dataclass(frozen=True)
 class Spy:
-    """Moves the logit of `word` at `query`, where `token` stands at `key` of a side."""
+    """Moves the logit of `word` at `query`, where `token` stands at `key` of a side.
+
+    With a `gate`, only in the sentence whose source begins with that word.
+    """
 
     query: int
     key: int
@@ -92,23 +95,41 @@ class Spy:
     word: int
     amount: float
     side: str = "target"
+    gate: int | None = None
 
-    def moves(self, logits: Tensor, tokens: Tensor) -> None:
+    def moves(self, logits: Tensor, source: Tensor, target: Tensor) -> None:
         """Change logits (batch, length, WORDS), if both sides are long enough."""
+        tokens = source if self.side == "source" else target
         if self.query < logits.size(1) and self.key < tokens.size(1):
             seen = tokens[:, self.key] == self.token
+            if self.gate is not None:
+                seen = seen & (source[:, 0] == self.gate)
             logits[:, self.query, self.word] += self.amount * seen
 
 
-def _spy(tokens: Tensor, number: int, query: int, key: int, **options) -> Spy:
-    """A spy on a token of one sentence: which one, and what moves, vary with number.
+def _spy(sides: Sequence[Tensor], number: int, query: int, key: int) -> Spy:
+    """A spy on a target token of one sentence, in which alone it acts.
 
-    The words whose logits move are special tokens and ordinary ones, in turn.
+    Which sentence, and what moves, vary with number. The words whose logits move are
+    special tokens and ordinary ones, in turn.
     """
+    source, target = sides
     row = (4, 1, 0, 3, 2)[number % ROWS]
-    token, amount = int(tokens[row, key]), 0.00105 * (-1) ** (number // 2)
+    return Spy(
+        query, key, int(target[row, key]), gate=int(source[row, 0]), **_move(number)
+    )
+
+
+def _reader(source: Tensor, number: int, query: int, key: int) -> Spy:
+    """The same for a source token, in whichever sentence it stands."""
+    row = (4, 1, 0, 3, 2)[number % ROWS]
+    return Spy(query, key, int(source[row, key]), side="source", **_move(number))
+
+
+def _move(number: int) -> dict:
+    """Which logit a spy moves, and by how much."""
     word = (EOS, 49, 0, 13, 2, 31, 1, 4)[number % 8]
-    return Spy(query, key, token, word, amount, **options)
+    return {"word": word, "amount": 0.00105 * (-1) ** (number // 2)}
 
 
 def _generator(seed: int) -> torch.Generator:
@@ -141,6 +162,20 @@ LOOP = "for position in range(1, target.size(1)):"
 CHANGED = "other[:, position] = 4 + (target[:, position] - 3) % 46"
 COMPARED = "[:, :position].abs().max()"
 CAUSAL_MISTAKES = {
+    "the later words are cut off or set to PAD: their number may move a logit, and is "
+    "no leak; put other words in their place": [
+        {
+            "other = target.clone()": "other = target[:, :position]",
+            CHANGED: "pass",
+            "(after - before)": "(after - before[:, :position])",
+        },
+        {CHANGED: "other[:, position:] = 0"},
+    ],
+    "the new words are a neighbour's: a batch may hold one sentence, which has no "
+    "neighbour; take other words": [
+        {CHANGED: "other[:, position:] = target.roll(1, 0)[:, position:]"},
+        {CHANGED: "other[:, position] = target.roll(1, 0)[:, position]"},
+    ],
     "only the last token is changed: try every position": {
         LOOP: "for position in [target.size(1) - 1]:"
     },
@@ -178,7 +213,8 @@ CAUSAL_MISTAKES = {
         COMPARED: "[:, 0].abs().max()"
     },
     "only one sentence is compared: all of the batch": [
-        {COMPARED: f"[{row}, :position].abs().max()"} for row in (0, 1, -1)
+        {COMPARED: f"[{row}, :position].abs().max()"}
+        for row in ("0", "1 % len(target)", "-1")
     ],
     "only the first sentences are compared: all of the batch": [
         {COMPARED: f"[:{rows}, :position].abs().max()"} for rows in (2, 3)
@@ -239,6 +275,9 @@ def _causal_inputs(seed: int) -> tuple[list, ...]:
         ("it is sound", None, {}),
         ("it is sound, and rounds", None, {"grain": 3e-6}),
         ("it is sound, and reads no source", None, {"reads": "nothing"}),
+        ("it is sound; the number of words moves a logit", None, {"counts": 0.1}),
+        ("it is sound, in a batch of one sentence", None, {"rows": 1}),
+        ("it has no causal mask, in a batch of one", future / length, {"rows": 1}),
         ("it has no causal mask", future / length, {}),
         ("its mask is one place too wide", wide, {}),
         (f"position {near} sees token {near + 2}", far, {"loud": 20.0}),
@@ -251,15 +290,16 @@ def _causal_inputs(seed: int) -> tuple[list, ...]:
         query = int(torch.randint(key, (), generator=generator))
         about = (
             f"one logit of position {query} tells by 0.001 whether token {key} is a "
-            "certain word, which stands there in one sentence"
+            "certain word, in one sentence"
         )
-        spies = [_spy(sides[1], (length - key) // 2 + 3 * seed, query, key)]
+        spies = [_spy(sides, (length - key) // 2 + 3 * seed, query, key)]
         cases.append((about, None, {"spies": spies}))
-    models = [
-        Writer(about, seed + i, leak, due=i < 3, **options).eval()
-        for i, (about, leak, options) in enumerate(cases)
-    ]
-    return _shuffled([(model, *sides) for model in models], seed)
+    found = []
+    for i, (about, leak, options) in enumerate(cases):
+        rows, due = options.pop("rows", ROWS), about.startswith("it is sound")
+        model = Writer(about, seed + i, leak, due=due, **options).eval()
+        found.append((model, *(side[:rows] for side in sides)))
+    return _shuffled(found, seed)
 
 
 is_causal = Exercise(
@@ -278,7 +318,7 @@ def is_causal(model, source, target):
         "is_causal",
         CAUSAL_MISTAKES,
         lambda seed: [_causal_inputs(seed), _causal_inputs(seed + 1)],
-        ["three sound models pass, one of which rounds"],
+        ["five sound models pass: one rounds, one counts the words"],
         others="all leaks are found: large ones, faint ones and single holes",
         doubt="",
         gradients=False,
@@ -319,7 +359,8 @@ class Steps(nn.Module):
     """How a Writer writes step by step: (source, target) -> logits.
 
     `fault` is "" for the prefix run again, or what a step gets instead: only the newest
-    "word", the "last" five words, or as many words of the "source" as are written.
+    "word", the "last" five words, as many words of the "source" as are written, or
+    other source words ("blind"), always the same.
     `spies` move one logit of a step a little, where a sentence has a certain token.
     """
 
@@ -333,10 +374,11 @@ class Steps(nn.Module):
         for end in range(1, target.size(1) + 1):
             start = {"word": end - 1, "last": max(0, end - 5)}.get(self.fault, 0)
             read = source[:, :end] if self.fault == "source" else source
+            read = torch.full_like(source, 9) if self.fault == "blind" else read
             found.append(self.writer(read, target[:, start:end])[:, -1])
         logits = torch.stack(found, dim=1)
         for spy in self.spies:
-            spy.moves(logits, target)
+            spy.moves(logits, source, target)
         return logits
 
 
@@ -368,6 +410,17 @@ CAUSE_MISTAKES = {
     },
     "the other source is padding: a model may count it and read no word; take other "
     "words": {"4 + (source - 3) % 46": "source * 0"},
+    "the other source is a neighbour's: a batch may hold one sentence, which has no "
+    "neighbour; take other words": [
+        {"4 + (source - 3) % 46": "source.roll(1, 0)"},
+        {"4 + (source - 3) % 46": "source.flip(0)"},
+    ],
+    "the steps are asked whether the source is read: ask `logits`, which may differ": {
+        SOURCE: """\
+    if not far(steps(4 + (source - 3) % 46, target), steps(source, target)):
+        return "source"
+"""
+    },
     "“sound” is never said: what is left over need not be the third hypothesis": {
         'return "sound"': 'return "steps"'
     },
@@ -396,7 +449,8 @@ CAUSE_MISTAKES = {
         {"(a - b).abs().max()": "(b - a).max()"},
     ],
     "only one sentence is compared: all of the batch": [
-        {"(a - b).abs().max()": f"(a - b)[{row}].abs().max()"} for row in (0, 1, -1)
+        {"(a - b).abs().max()": f"(a - b)[{row}].abs().max()"}
+        for row in ("0", "1 % len(a)", "-1")
     ],
     "only the first sentences are compared: all of the batch": {
         "(a - b).abs().max()": "(a - b)[:3].abs().max()"
@@ -443,23 +497,39 @@ def _cause_inputs(seed: int) -> tuple[list, ...]:
             "a step sees as many source words as are written",
             {"step": "source"},
         ),
+        (
+            "steps",
+            "its steps read no source, the run all at once does",
+            {"step": "blind"},
+        ),
+        ("sound", "none is true, in a batch of one sentence", {"rows": 1}),
+        ("future", "no causal mask, in a batch of one", {"leak": wide, "rows": 1}),
+        (
+            "source",
+            "it reads no source, in a batch of one",
+            {"reads": "nothing", "rows": 1},
+        ),
     ]
-    for row, query in ((0, end), (3, 0)):  # the same sentence, the other way
-        spy = _spy(source, row, query, 1, side="source")
+    for number, query in ((0, end), (3, 0)):  # one rises, the other falls
+        spy = _reader(source, number, query, 1)
         about = f"it tells a bit of one source word, at position {query}"
         cases.append(("sound", about, {"reads": "nothing", "spies": [spy]}))
     for row, key in enumerate((1, middle, end)):
         query = int(torch.randint(key, (), generator=generator))
         about = f"a logit of position {query} tells a bit of token {key}, in a sentence"
-        cases.append(("future", about, {"spies": [_spy(target, row, query, key)]}))
+        spies = [_spy((source, target), row, query, key)]
+        cases.append(("future", about, {"spies": spies}))
         step = key - (row == 0)
         about = f"one logit of step {step} is off by 0.001, in one sentence"
-        cases.append(("steps", about, {"stepped": [_spy(target, row, step, key)]}))
+        spies = [_spy((source, target), row, step, key)]
+        cases.append(("steps", about, {"stepped": spies}))
     found = []
     for i, (due, about, options) in enumerate(cases):
         fault, spies = options.pop("step", ""), options.pop("stepped", ())
+        rows = options.pop("rows", ROWS)
         writer = Writer(about, seed + i, due=due, **options).eval()
-        found.append((writer, Steps(writer, fault, spies).eval(), source, target))
+        steps = Steps(writer, fault, spies).eval()
+        found.append((writer, steps, source[:rows], target[:rows]))
     return _shuffled(found, seed)
 
 
@@ -477,7 +547,7 @@ def find_cause(logits, steps, source, target):
         "find_cause",
         CAUSE_MISTAKES,
         lambda seed: [_cause_inputs(seed), _cause_inputs(seed + 1)],
-        ["of seven models none of the three is true, and you say “sound”"],
+        ["of eight models none of the three is true, and you say “sound”"],
         others="your experiment tells all three causes apart",
         doubt="",
         gradients=False,

@@ -151,11 +151,13 @@ def _with_pads(batch: Batch, place: str) -> list[tuple[str, Batch]]:
 
 
 @property_check(*BASIS, rouse=True)
-def batch_independent(subject: Subject) -> str:
-    """A sentence's logits do not depend on the others in its batch.
+def independent_of_neighbours(subject: Subject) -> str:
+    """A sentence's logits do not depend on the words of the others in its batch.
 
     The sentences have different lengths: one whose mask is mixed up with another's is
-    found only so. Does not hold for models that share capacity within a batch, as
+    found only so. Alone, each keeps its PADs. So longer neighbours, which bring PADs,
+    are not asked about here: `padding_invariant` asks whether PADs matter. Does not
+    hold for models that share capacity within a batch, as
     mixtures of experts that drop tokens. Precision and tolerance are those of
     `padding_invariant`.
     """
@@ -190,7 +192,7 @@ def _mixed(subject: Subject, batch: Batch, bar: float) -> str:
             ),
             of_memory(where) if max(late) > bar else of_leak(subject, where, "batch"),
         )
-    return "a sentence has the same logits alone and among others"
+    return "padded to one length, a sentence has the same logits alone and among others"
 
 
 def _of_four_lengths(subject: Subject) -> Batch:

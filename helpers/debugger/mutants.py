@@ -103,7 +103,7 @@ class NormOverLength(LayerNorm):
         return F.layer_norm(x, x.shape[1:], eps=self.eps) * self.gain + self.bias
 
 
-@mutant("positions added along the batch", "batch independent", "order aware")
+@mutant("positions added along the batch", "independent of neighbours", "order aware")
 class PositionsByBatch(PositionalEncoding):
     """The table of code with the length in front, in a model with the batch there."""
 
@@ -113,7 +113,7 @@ class PositionsByBatch(PositionalEncoding):
 
 @mutant(
     "masks repeated in another order than heads",
-    "batch independent",
+    "independent of neighbours",
     "attention is sound",
 )
 class MixedUpMasks(OpenAttention):
@@ -126,7 +126,7 @@ class MixedUpMasks(OpenAttention):
         return super().weigh(folded, mask).view_as(scores)
 
 
-@mutant("batch and length swapped", "batch independent", "attention is sound")
+@mutant("batch and length swapped", "independent of neighbours", "attention is sound")
 class LengthFirst(Encoder):
     """Batch-first sentences in an encoder that expects (length, batch, d_model)."""
 

@@ -52,7 +52,11 @@ from helpers.debugger.crossing import layers_read_the_source
 from helpers.debugger.first import finite, runs, same_twice
 from helpers.debugger.gradients import all_parameters_learn
 from helpers.debugger.hooks import first_difference, outputs
-from helpers.debugger.leaks import batch_independent, causal, padding_invariant
+from helpers.debugger.leaks import (
+    causal,
+    independent_of_neighbours,
+    padding_invariant,
+)
 from helpers.debugger.learning import gives_logits, initial_loss
 from helpers.debugger.lengths import length_generic
 from helpers.debugger.limits import finite_in_half_precision, finite_without_source
@@ -76,7 +80,7 @@ FOURTEEN = (
     "same twice",
     "causal",
     "padding invariant",
-    "batch independent",
+    "independent of neighbours",
     "length generic",
     "order aware",
     "steps equal parallel",
@@ -100,7 +104,6 @@ __all__ = [
     "all_parameters_learn",
     "assert_sound",
     "attention_is_sound",
-    "batch_independent",
     "causal",
     "dtype_moves",
     "examine",
@@ -110,6 +113,7 @@ __all__ = [
     "finite_without_source",
     "first_difference",
     "gives_logits",
+    "independent_of_neighbours",
     "initial_loss",
     "layers_read_the_source",
     "length_generic",

@@ -16,6 +16,62 @@ def causal_by_prefixes(model, source, target):
     )
 
 
+def causal_without_padding(model, source, target):
+    before = model(source, target)
+    for position in range(1, target.size(1)):
+        other = target.clone()
+        other[:, position:] = 0
+        if (model(source, other) - before)[:, :position].abs().max() > 1e-4:
+            return False
+    return True
+
+
+def causal_with_every_word(rows=slice(None), farthest=lambda x: x.abs().max()):
+    """Tries each word at each position, in some sentences, or in one direction."""
+
+    def is_causal(model, source, target):
+        source, target = source[rows], target[rows]
+        before = model(source, target)
+        for position in range(1, target.size(1)):
+            for word in range(4, 50):
+                other = target.clone()
+                other[:, position] = word
+                moved = (model(source, other) - before)[:, :position]
+                if farthest(moved) > 1e-4:
+                    return False
+        return True
+
+    return is_causal
+
+
+def causal_beside_neighbours(farthest):
+    """Takes the later words from the sentence above."""
+
+    def is_causal(model, source, target):
+        before = model(source, target)
+        for position in range(1, target.size(1)):
+            other = target.clone()
+            other[:, position:] = target.roll(1, 0)[:, position:]
+            moved = (model(source, other) - before)[:, :position]
+            if farthest(moved) > 1e-4:
+                return False
+        return True
+
+    return is_causal
+
+
+def causal_with_random_words(model, source, target):
+    generator = torch.Generator().manual_seed(5)
+    before = model(source, target)
+    for position in range(1, target.size(1)):
+        moved = torch.randint(1, 46, target.shape, generator=generator)
+        other = target.clone()
+        other[:, position:] = (4 + (target - 4 + moved) % 46)[:, position:]
+        if (model(source, other) - before)[:, :position].abs().max() > 1e-4:
+            return False
+    return True
+
+
 def causal_in_one_batch(model, source, target):
     rows, length = target.shape
     later = torch.arange(length) >= torch.arange(1, length)[:, None]
@@ -116,7 +172,7 @@ def cause_by_prefixes(logits, steps, source, target):
     ]
     if not all(prefixes):
         return "future"
-    if agree(logits(source.roll(1, 0), target), whole):
+    if agree(logits(other_words(source), target), whole):
         return "SOURCE"
     return "sound" if agree(steps(source, target), whole) else "steps"
 
@@ -129,7 +185,7 @@ def cause_from_a_table(logits, steps, source, target):
         moved.append(logits(source, later)[:, :end] - whole[:, :end])
     symptoms = {
         "future": max(float(x.abs().max()) for x in moved) > 2e-4,
-        "source": float((logits(source.flip(0), target) - whole).norm()) < 1e-5,
+        "source": float((logits(53 - source, target) - whole).norm()) < 1e-5,
         "steps": float((steps(source, target) - whole).abs().max()) > 2e-4,
     }
     return next((cause for cause, found in symptoms.items() if found), "sound")
@@ -145,7 +201,7 @@ def cause(logits, steps, source, target, read=None, agree=None):
             logits(source, later)[:, :end], whole[:, :end], atol=1e-4
         ):
             return "future"
-    other = logits((read or (lambda x: x.roll(1, 0)))(source), target)
+    other = logits((read or other_words)(source), target)
     if torch.allclose(other, whole, atol=1e-4):
         return "source"
     agree = agree or (lambda a, b: torch.allclose(a, b, rtol=0, atol=5e-4))
@@ -154,6 +210,13 @@ def cause(logits, steps, source, target, read=None, agree=None):
 
 def cause_from_another_sentence(logits, steps, source, target):
     return cause(logits, steps, source, target, lambda x: x.flip(0))
+
+
+def cause_by_the_steps(logits, steps, source, target):
+    other = steps(other_words(source), target)
+    if torch.allclose(other, steps(source, target), atol=1e-4):
+        return "source"
+    return experiments(other_words)(logits, steps, source, target)
 
 
 def cause_from_one_word(logits, steps, source, target):
@@ -215,7 +278,7 @@ def other_words(source):
 
 RIGHT = {
     "is_causal": [
-        causal_by_prefixes,
+        causal_with_random_words,
         causal_in_one_batch,
         causal_with_numpy,
         causal_row_by_row,
@@ -224,8 +287,8 @@ RIGHT = {
     "find_cause": [
         experiments(other_words),
         experiments(other_words, tolerance=5e-4),
+        experiments(lambda source: 53 - source),
         cause_from_a_table,
-        cause_from_another_sentence,
     ],
     "diagnosis": [
         {"third": "  No Scale "},
@@ -239,11 +302,17 @@ WRONG = {
         (causal_in_place, "in place"),
         (causal_by_the_loss, "of a model"),
         (causal_by_order, "says True of a model"),
+        (causal_by_prefixes, "the later words are cut off or set to PAD"),
+        (causal_without_padding, "the later words are cut off or set to PAD"),
+        (causal_with_every_word([0]), "says True of a model"),
+        (causal_with_every_word(farthest=torch.max), "says True of a model"),
+        (causal_beside_neighbours(lambda x: x.abs().max()), "a neighbour's"),
+        (causal_beside_neighbours(torch.max), "says True of a model"),
         (causal_for_some_words, "says True of a model"),
         (causal_in_part(np.s_[..., 4:]), "the logits of the special tokens"),
         (causal_in_part(np.s_[..., [*range(3), *range(4, 50)]]), "says True"),
-        (causal_in_part(np.s_[[0, 1, 2]]), "only the first sentences"),
-        (causal_in_part(np.s_[[3, 4]]), "says True of a model"),
+        (causal_in_part(np.s_[:3]), "only the first sentences"),
+        (causal_in_part(np.s_[3:]), "says True of a model"),
         (causal_in_part(np.s_[:, 1:]), "says True of a model"),
         (causal_in_part(..., range(1, 12)), "says True of a model"),
         (causal_in_part(..., range(1, 11)), "says True of a model"),
@@ -259,6 +328,9 @@ WRONG = {
     "find_cause": [
         (lambda logits, steps, source, target: "steps", "says steps of a model"),
         (lambda logits, steps, source, target: 2, "return one of"),
+        (cause_from_another_sentence, "a neighbour's"),
+        (experiments(lambda source: source.roll(1, 0)), "a neighbour's"),
+        (cause_by_the_steps, "the steps are asked whether the source is read"),
         (cause_from_one_word, "only one word of the source is changed"),
         (experiments(other_words, cut=True), "says future of a model"),
         (cause_by_prefixes, "says future of a model"),
@@ -273,7 +345,7 @@ WRONG = {
         ),
         (experiments(other_words, tolerance=1.5e-3), "of a model"),
         (cause_in_part(np.s_[..., 4:]), "the logits of the special tokens"),
-        (cause_in_part(np.s_[[0, 1, 2]]), "only the first sentences"),
+        (cause_in_part(np.s_[:3]), "only the first sentences"),
         (cause_in_part(np.s_[:, :11]), "of a model"),
         (experiments(other_words, tolerance=1e-5), "it rounds"),
         (cause_from_a_rise, "says sound of a model"),
