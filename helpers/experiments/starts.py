@@ -18,7 +18,7 @@ from helpers.corpus import toy_corpus
 from helpers.decoding import translate_ids
 from helpers.evaluation import exact_match
 from helpers.experiments.small_translator import toy_sentences
-from helpers.readings import annotated, build_reading, d2l_blocks
+from helpers.readings import build_reading, d2l_blocks, lengths
 from helpers.training import Trainer, TrainingConfig
 from helpers.transformer import Transformer, TransformerConfig
 
@@ -51,6 +51,16 @@ def printed_embeddings(key: str) -> nn.Module:
 def tied_norm() -> nn.Module:
     """B with the norm over [length, features] that it prints, for one length."""
     return Padded(d2l_blocks.blocks_model(toy_config(), norm_length=TIED), TIED)
+
+
+def xavier_output(*, norm_first: bool = False) -> nn.Module:
+    """The course's model, its output matrix by Xavier's rule, too, as B and C have it.
+
+    The course draws that matrix with a deviation of 0.02; all else stays the same.
+    """
+    model = Transformer(toy_config(norm_first=norm_first))
+    nn.init.xavier_uniform_(model.projection.weight)
+    return model
 
 
 def smaller_matrices(*, norm_first: bool = False) -> nn.Module:
@@ -103,11 +113,11 @@ RUNS: dict[str, Callable[[], nn.Module]] = {
     "A, embeddings N(0, 1)": lambda: printed_embeddings("A"),
     "C, embeddings N(0, 1)": lambda: printed_embeddings("C"),
     "B, norm over both axes": tied_norm,
-    "C, clones left equal": lambda: annotated.frame_model(
-        toy_config(), drawn_anew=False
-    ),
+    "D, softmax as printed": lambda: lengths.lengths_model(toy_config(), softmax=True),
     "course, norm last": lambda: Transformer(toy_config()),
     "course, norm first": lambda: Transformer(toy_config(norm_first=True)),
+    "norm last, Xavier output": xavier_output,
+    "norm first, Xavier output": lambda: xavier_output(norm_first=True),
     "norm last, matrices × 0.58": smaller_matrices,
     "norm first, matrices × 0.58": lambda: smaller_matrices(norm_first=True),
 }
