@@ -18,13 +18,19 @@ from helpers.corpus import toy_corpus
 from helpers.decoding import translate_ids
 from helpers.evaluation import exact_match
 from helpers.experiments.small_translator import toy_sentences
-from helpers.readings import build_reading, d2l_blocks, lengths
+from helpers.readings import annotated, d2l_blocks, lengths
 from helpers.training import Trainer, TrainingConfig
 from helpers.transformer import Transformer, TransformerConfig
 
 SIZES = {"d_model": 64, "n_heads": 4, "d_ff": 128, "n_layers": 2, "dropout": 0.0}
 TIED = 15  # the one length of a norm over [length, features]
 TRAINING = TrainingConfig(epochs=1, tokens_per_batch=512, peak_rate=4e-3)
+BUILDERS = {
+    "A": annotated.parts_model,
+    "B": d2l_blocks.blocks_model,
+    "C": annotated.frame_model,
+    "D": lengths.lengths_model,
+}
 
 
 def toy_config(**changes: bool) -> TransformerConfig:
@@ -36,8 +42,7 @@ def toy_config(**changes: bool) -> TransformerConfig:
 
 def reading(key: str) -> nn.Module:
     """A reading, "A" to "D", as `build_reading` starts it."""
-    config = toy_config()
-    return build_reading(key, config.source_vocab, config.target_vocab, **SIZES)
+    return BUILDERS[key](toy_config())
 
 
 def printed_embeddings(key: str) -> nn.Module:
