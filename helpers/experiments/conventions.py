@@ -1,22 +1,29 @@
-"""Five attentions in five conventions, and what lesson 16 compares of a study."""
+"""Five attentions, slips put back, and what of a study is compared (lesson 16)."""
 
-from torch import nn
+from torch import Tensor, nn
 
 from helpers.interop import mapping
 from helpers.readings import annotated, d2l_blocks, lengths, pure_attention
+from helpers.transformer import TransformerConfig
 
 # Runs of the study `readings` that lesson 16 compares, and their labels.
-PAIRS = {
-    "A, the notes": "A: embeddings smaller",
+PRINTED = {
+    "A, the notes": "A",
     "A, embeddings N(0, 1)": "A: embeddings N(0, 1)",
-    "C, the frame": "C: embeddings smaller",
+    "C, the frame": "C",
     "C, embeddings N(0, 1)": "C: embeddings N(0, 1)",
-    "B, the d2l reading": "B: norm, features",
-    "B, norm over both axes": "B: norm, both axes",
-    "course, norm last": "norm last, Xavier's draw",
-    "course, norm first": "norm first, Xavier's draw",
-    "norm last, matrices × 0.58": "norm last, × 0.58",
-    "norm first, matrices × 0.58": "norm first, × 0.58",
+    "B, the d2l reading": "B",
+    "B, norm over both axes": "B: norm over both axes",
+    "D, the tutorial": "D",
+    "D, softmax as printed": "D: softmax",
+}
+PLACES = {
+    "course, norm last": "small output: last",
+    "course, norm first": "small output: first",
+    "norm last, Xavier output": "Xavier's rule: last",
+    "norm first, Xavier output": "Xavier's rule: first",
+    "norm last, matrices × 0.58": "all small: last",
+    "norm first, matrices × 0.58": "all small: first",
 }
 
 
@@ -44,3 +51,57 @@ def linears_of(module: nn.Module) -> tuple[nn.Linear, ...]:
     if isinstance(module, pure_attention.AttentionWithNorm):
         return module.w_qs, module.w_ks, module.w_vs, module.fc
     return module.W_q, module.W_k, module.W_v, module.W_o  # d2l's
+
+
+# -- slips of the texts, put back into the repaired readings ---------------------------
+
+
+def slips(config: TransformerConfig) -> dict[str, nn.Module]:
+    """Four of the texts' slips, each alone in a reading that is repaired otherwise."""
+    unmasked = pure_attention.AttentionOnlyTranslator(config)
+    mixed, shared = lengths.lengths_model(config), lengths.lengths_model(config)
+    for module in unmasked.modules():
+        if isinstance(module, pure_attention.ScaledDotProductAttention):
+            module.__class__ = MaskThrownAway
+    for module in mixed.modules():
+        if isinstance(module, lengths.MultiHeadSublayer):
+            module.__class__ = HeadsByView
+    for layer in shared.model.decoder.decoder_layers:
+        layer.context_attention = layer.self_attention
+    return {
+        "E, mask thrown away": unmasked,
+        "D, heads cut by view": mixed,
+        "D, softmax at the end": lengths.lengths_model(config, softmax=True),
+        "D, one attention for two": shared,
+    }
+
+
+class MaskThrownAway(pure_attention.ScaledDotProductAttention):
+    """E as printed: what `masked_fill` returns is lost."""
+
+    def forward(
+        self, q: Tensor, k: Tensor, v: Tensor, attn_mask: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """As the repaired attention's, whatever the mask."""
+        return super().forward(q, k, v)
+
+
+class HeadsByView(lengths.MultiHeadSublayer):
+    """D as printed: heads are cut and joined by `view`, without a transposition."""
+
+    def forward(
+        self, key: Tensor, value: Tensor, query: Tensor, attn_mask: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """As the repaired sublayer's, with heads that mix positions."""
+        if attn_mask is not None:
+            attn_mask = attn_mask.repeat_interleave(self.num_heads, dim=0)
+        rows = len(query) * self.num_heads
+        context, attention = self.dot_product_attention(
+            self.linear_q(query).view(rows, -1, self.dim_per_head),
+            self.linear_k(key).view(rows, -1, self.dim_per_head),
+            self.linear_v(value).view(rows, -1, self.dim_per_head),
+            self.dim_per_head**-0.5,
+            attn_mask,
+        )
+        output = self.linear_final(context.reshape(query.shape))
+        return self.layer_norm(query + self.dropout(output)), attention
