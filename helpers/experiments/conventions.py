@@ -1,30 +1,40 @@
 """Five attentions, slips put back, and what of a study is compared (lesson 16)."""
 
+import pandas as pd
 from torch import Tensor, nn
 
 from helpers.interop import mapping
 from helpers.readings import annotated, d2l_blocks, lengths, pure_attention
 from helpers.transformer import TransformerConfig
 
-# Runs of the study `readings` that lesson 16 compares, and their labels.
-PRINTED = {
-    "A, the notes": "A",
-    "A, embeddings N(0, 1)": "A: embeddings N(0, 1)",
-    "C, the frame": "C",
-    "C, embeddings N(0, 1)": "C: embeddings N(0, 1)",
-    "B, the d2l reading": "B",
-    "B, norm over both axes": "B: norm over both axes",
-    "D, the tutorial": "D",
-    "D, softmax as printed": "D: softmax",
+# Runs of the study `readings` that lesson 16 compares: the label of each, and its kind.
+BUILT, PRINTED = "as built here", "as the text prints it"
+LAST, FIRST = "norm last", "norm first"
+TEXTS = {
+    "A, the notes": ("A", BUILT),
+    "A, embeddings N(0, 1)": ("A: embeddings", PRINTED),
+    "C, the frame": ("C", BUILT),
+    "C, embeddings N(0, 1)": ("C: A's embeddings", PRINTED),
+    "B, the d2l reading": ("B", BUILT),
+    "B, norm over both axes": ("B: norm", PRINTED),
+    "D, the tutorial": ("D", BUILT),
+    "D, softmax as printed": ("D: softmax", PRINTED),
 }
 PLACES = {
-    "course, norm last": "small output: last",
-    "course, norm first": "small output: first",
-    "norm last, Xavier output": "Xavier's rule: last",
-    "norm first, Xavier output": "Xavier's rule: first",
-    "norm last, matrices × 0.58": "all small: last",
-    "norm first, matrices × 0.58": "all small: first",
+    "course, norm last": ("course's draw, last", LAST),
+    "course, norm first": ("course's draw, first", FIRST),
+    "norm last, Xavier output": ("larger output, last", LAST),
+    "norm first, Xavier output": ("larger output, first", FIRST),
+    "norm last, matrices × 0.58": ("smaller layers, last", LAST),
+    "norm first, matrices × 0.58": ("smaller layers, first", FIRST),
 }
+
+
+def labelled(table: pd.DataFrame, runs: dict[str, tuple[str, str]]) -> pd.DataFrame:
+    """These runs of the study's table, in this order, with their labels and kinds."""
+    rows = table.set_index("run").loc[[*runs]].reset_index()
+    labels, kinds = ({name: pair[i] for name, pair in runs.items()} for i in (0, 1))
+    return rows.assign(label=rows["run"].map(labels), kind=rows["run"].map(kinds))
 
 
 def five_attentions() -> tuple[nn.Module, nn.Module, nn.Module, nn.Module]:
@@ -57,7 +67,7 @@ def linears_of(module: nn.Module) -> tuple[nn.Linear, ...]:
 
 
 def slips(config: TransformerConfig) -> dict[str, nn.Module]:
-    """Four of the texts' slips, each alone in a reading that is repaired otherwise."""
+    """Three of the texts' slips, each alone in a reading that is repaired otherwise."""
     unmasked = pure_attention.AttentionOnlyTranslator(config)
     mixed, shared = lengths.lengths_model(config), lengths.lengths_model(config)
     for module in unmasked.modules():
@@ -71,7 +81,6 @@ def slips(config: TransformerConfig) -> dict[str, nn.Module]:
     return {
         "E, mask thrown away": unmasked,
         "D, heads cut by view": mixed,
-        "D, softmax at the end": lengths.lengths_model(config, softmax=True),
         "D, one attention for two": shared,
     }
 
