@@ -50,7 +50,7 @@ class EpsilonLayerNorm(nn.Module):
 
     std is the unbiased standard deviation, as in readings A and C. Reading D, "Layer
     normalization": its formula there divides by the root of σ² + ε, and does not say
-    which variance that is. With the biased one it is nn.LayerNorm, which its model uses.
+    which variance that is. With the biased one it is nn.LayerNorm, as in its model.
     """
 
     def __init__(self, features: int, epsilon: float = 1e-6):
