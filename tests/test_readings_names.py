@@ -484,13 +484,16 @@ def epsilon_layer_norm(theirs):
     x = inputs()[0].double()
     assert_close(module(x), same(x), atol=0, rtol=0)
     assert [name for name, _ in module.named_parameters()] == ["gamma", "beta"]
-    # Its formula, which its model follows, has the biased variance and a root.
+    # Its formula does not say which variance: the biased one makes it its model's norm,
     centred = x - x.mean(-1, keepdim=True)
     formula = centred / (x.var(-1, correction=0, keepdim=True) + 1e-5).sqrt()
     assert_close(nn.LayerNorm(D_MODEL).double()(x), formula)
     ratio = math.sqrt((D_MODEL - 1) / D_MODEL)
     assert_close(module(x), ratio * formula, atol=1e-4, rtol=1e-4)
     assert (module(x) - formula).abs().max() > 1e-2
+    # and the unbiased one its class, but for the place of ε.
+    formula = centred / (x.var(-1, correction=1, keepdim=True) + 1e-5).sqrt()
+    assert_close(module(x), formula, atol=1e-4, rtol=1e-4)
 
 
 @runs("D-padding_mask")

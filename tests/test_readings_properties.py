@@ -1,11 +1,13 @@
-"""The five readings under the property checks: no false alarm."""
+"""The five readings under the property checks: no false alarm; and their slips."""
 
 import pytest
+import torch
 
 from helpers import PAD
 from helpers.debugger.adapters import of_reading
 from helpers.debugger.properties import CHECKS
-from helpers.readings import build_reading
+from helpers.experiments.conventions import HeadsByView, MaskThrownAway, slips
+from helpers.readings import build_reading, lengths, pure_attention
 from helpers.readings.pure_attention import AttentionOnlyTranslator
 from helpers.transformer import TransformerConfig
 
@@ -62,3 +64,29 @@ def test_every_map_is_given(key):
     sizes = {"encoder": (9, 9), "decoder": (8, 8), "cross": (8, 9)}
     for kind, layers in maps.items():
         assert [tuple(w.shape) for w in layers] == [(4, 4, *sizes[kind])] * 2
+
+
+def test_each_slip_is_one_change_of_a_repaired_module():
+    query, key = torch.randn(2, 3, 8), torch.randn(2, 4, 8)
+    hidden = torch.zeros(2, 3, 4, dtype=torch.bool)
+    hidden[0, :, 3:] = True
+    for heads, alike in ((1, True), (2, False)):
+        module = lengths.MultiHeadSublayer(8, heads)
+        due, _ = module(key, key, query, hidden)
+        module.__class__ = HeadsByView
+        found, _ = module(key, key, query, hidden)
+        assert torch.allclose(found, due, atol=1e-6) == alike
+    attention = pure_attention.ScaledDotProductAttention(8, dropout=0.0)
+    bare, masked = attention(query, key, key)[1], attention(query, key, key, ~hidden)[1]
+    attention.__class__ = MaskThrownAway
+    found = attention(query, key, key, ~hidden)[1]
+    assert torch.equal(found, bare) and not torch.allclose(found, masked)
+
+
+def test_a_shared_attention_passes_unseen_and_has_fewer_weights():
+    config = TransformerConfig(50, 60, share_embeddings=False, dropout=0.0, **SIZES)
+    shared = slips(config)["D, one attention for two"]
+    count = [sum(p.numel() for p in m.parameters()) for m in (shared, reading("D"))]
+    assert count[0] < count[1]
+    for layer in shared.model.decoder.decoder_layers:
+        assert layer.context_attention is layer.self_attention

@@ -1,7 +1,8 @@
 """The exercises of lesson 16, five readings: reference answers and known mistakes."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import wraps
 from typing import Any
 
 import torch
@@ -268,6 +269,18 @@ def _drawn_keys(
         return AttentionWithNorm(n_heads, n_heads * d_head, d_k, d_head), d_head
 
 
+def _apart(widen: Callable) -> Callable:
+    """An answer whose two weights may also come in one tensor or array, stacked."""
+
+    @wraps(widen)
+    def apart(*inputs: Any) -> Any:
+        output = widen(*inputs)
+        stacked = len(getattr(output, "shape", ())) == 3 and len(output) == 2
+        return (output[0], output[1]) if stacked else output
+
+    return apart
+
+
 def _scores(output: tuple, theirs: AttentionWithNorm, d_head: int) -> Tensor:
     """The scores that the course's attention makes of five words with these weights."""
     n_heads, d_model = theirs.n_heads, theirs.w_qs.in_features
@@ -311,6 +324,7 @@ def widen(theirs, d_head):
         doubt="",
         gradients=False,
         results=("query weight", "key weight"),
+        use=_apart,
         measure=_scores,
     ),
 )

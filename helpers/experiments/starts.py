@@ -18,13 +18,19 @@ from helpers.corpus import toy_corpus
 from helpers.decoding import translate_ids
 from helpers.evaluation import exact_match
 from helpers.experiments.small_translator import toy_sentences
-from helpers.readings import annotated, build_reading, d2l_blocks
+from helpers.readings import annotated, d2l_blocks, lengths
 from helpers.training import Trainer, TrainingConfig
 from helpers.transformer import Transformer, TransformerConfig
 
 SIZES = {"d_model": 64, "n_heads": 4, "d_ff": 128, "n_layers": 2, "dropout": 0.0}
 TIED = 15  # the one length of a norm over [length, features]
 TRAINING = TrainingConfig(epochs=1, tokens_per_batch=512, peak_rate=4e-3)
+BUILDERS = {
+    "A": annotated.parts_model,
+    "B": d2l_blocks.blocks_model,
+    "C": annotated.frame_model,
+    "D": lengths.lengths_model,
+}
 
 
 def toy_config(**changes: bool) -> TransformerConfig:
@@ -36,8 +42,7 @@ def toy_config(**changes: bool) -> TransformerConfig:
 
 def reading(key: str) -> nn.Module:
     """A reading, "A" to "D", as `build_reading` starts it."""
-    config = toy_config()
-    return build_reading(key, config.source_vocab, config.target_vocab, **SIZES)
+    return BUILDERS[key](toy_config())
 
 
 def printed_embeddings(key: str) -> nn.Module:
@@ -51,6 +56,16 @@ def printed_embeddings(key: str) -> nn.Module:
 def tied_norm() -> nn.Module:
     """B with the norm over [length, features] that it prints, for one length."""
     return Padded(d2l_blocks.blocks_model(toy_config(), norm_length=TIED), TIED)
+
+
+def xavier_output(*, norm_first: bool = False) -> nn.Module:
+    """The course's model, its output matrix by Xavier's rule, too, as B and C have it.
+
+    The course draws that matrix with a deviation of 0.02; all else stays the same.
+    """
+    model = Transformer(toy_config(norm_first=norm_first))
+    nn.init.xavier_uniform_(model.projection.weight)
+    return model
 
 
 def smaller_matrices(*, norm_first: bool = False) -> nn.Module:
@@ -103,11 +118,11 @@ RUNS: dict[str, Callable[[], nn.Module]] = {
     "A, embeddings N(0, 1)": lambda: printed_embeddings("A"),
     "C, embeddings N(0, 1)": lambda: printed_embeddings("C"),
     "B, norm over both axes": tied_norm,
-    "C, clones left equal": lambda: annotated.frame_model(
-        toy_config(), drawn_anew=False
-    ),
+    "D, softmax as printed": lambda: lengths.lengths_model(toy_config(), softmax=True),
     "course, norm last": lambda: Transformer(toy_config()),
     "course, norm first": lambda: Transformer(toy_config(norm_first=True)),
+    "norm last, Xavier output": xavier_output,
+    "norm first, Xavier output": lambda: xavier_output(norm_first=True),
     "norm last, matrices × 0.58": smaller_matrices,
     "norm first, matrices × 0.58": lambda: smaller_matrices(norm_first=True),
 }

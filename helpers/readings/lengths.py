@@ -49,8 +49,8 @@ class EpsilonLayerNorm(nn.Module):
     """gamma (x - mean) / (std + epsilon) + beta over the last axis, (…, features).
 
     std is the unbiased standard deviation, as in readings A and C. Reading D, "Layer
-    normalization": its formula there divides by the root of the biased variance plus
-    epsilon, as nn.LayerNorm does, and it is nn.LayerNorm that its model uses.
+    normalization": its formula there divides by the root of σ² + ε, and does not say
+    which variance that is. With the biased one it is nn.LayerNorm, as in its model.
     """
 
     def __init__(self, features: int, epsilon: float = 1e-6):

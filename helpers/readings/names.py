@@ -314,7 +314,8 @@ NAMES = (
         "D",
         "LayerNorm",
         "lengths.EpsilonLayerNorm",
-        "“(std + self.epsilon)”; in the formula above it a root of σ² + ε: two norms",
+        "“(std + self.epsilon)”; in the formula above it a root of σ² + ε, and not a "
+        "word on which variance",
     ),
     Named(
         "D",

@@ -61,6 +61,14 @@ def scale_shared(theirs, d_head):
     return spread @ theirs.w_qs.weight, (spread @ theirs.w_ks.weight).numpy()
 
 
+def stacked(theirs, d_head):
+    return torch.stack(zeros_first_and_scaled_keys(theirs, d_head))
+
+
+def stacked_array(theirs, d_head):
+    return stacked(theirs, d_head).detach().numpy()
+
+
 def repeated_rows(theirs, d_head):
     rows = theirs.n_heads * d_head
     both = theirs.w_qs.weight, theirs.w_ks.weight
@@ -95,7 +103,12 @@ RIGHT = {
         (lambda n, k: lengths(n, k).clone(), lambda h: (h == 0)[:, None]),
     ],
     "whose": [{"first": "D", "second": "a", "third": " C ", "fourth": "B"}],
-    "small_keys": [zeros_first_and_scaled_keys, scale_shared],
+    "small_keys": [
+        zeros_first_and_scaled_keys,
+        scale_shared,
+        stacked,
+        stacked_array,
+    ],
 }
 WRONG = {
     "masks": [
@@ -132,5 +145,9 @@ WRONG = {
         (repeated_rows, "rows are repeated where zeros are due"),
         (ones_below, "the result differs"),
         (in_columns, "has shape"),
+        (lambda theirs, d: torch.stack(repeated_rows(theirs, d)), "are repeated where"),
+        (lambda theirs, d: stacked(theirs, d)[0], "one tensor of shape (16, 16)"),
+        (lambda theirs, d: stacked(theirs, d).mT, "the result differs"),
+        (lambda theirs, d: stacked(theirs, d).flip(0) * 2, "the result differs"),
     ],
 }

@@ -1,7 +1,9 @@
-"""Drawings of lesson 16: where each reading's text differs from the paper.
+"""Drawings of lesson 16: what in each reading's text is the paper's, and what is not.
 
-All in one style: thin and grey is as in the paper, thick and dashed with a "≠" differs
-from it, dotted with a "+" is missing from the text, or not run by it, and ours.
+All in one style, and each box is of one of four kinds: thin and grey is as in the
+paper; dashed with a "≠" is a choice of the text's own; thick with a "✗" is a slip of
+the text, which the course has repaired; dotted with a "+" is not in the text, and ours.
+A layer whose frame is dotted is not in the text, either: it has only the parts.
 """
 
 from collections.abc import Sequence
@@ -17,20 +19,32 @@ from helpers.plots import drawing
 from helpers.plots.drawing import INK, PAPER, Block
 from helpers.plots.style import COLOURS
 
-PAPERS, OWN, OURS = "as in the paper", "differs from the paper", "completed here"
+PAPERS, OWN, SLIP, OURS = (
+    "as in the paper",
+    "the text's own choice",
+    "a slip, repaired here",
+    "not in the text",
+)
 # Fill, edge, width and style of the line, and the sign before the words.
 LOOKS = {
     PAPERS: (PAPER, "#8A8A8A", 1.0, "-", ""),
-    OWN: ("#F8D9A0", COLOURS[5], 2.0, (0, (4, 1.5)), "≠ "),
+    OWN: ("#F8D9A0", COLOURS[5], 1.6, (0, (4, 1.5)), "≠ "),
+    SLIP: ("#F3DDE9", COLOURS[3], 2.4, "-", "✗ "),
     OURS: ("white", COLOURS[0], 1.4, (0, (1, 1.5)), "+ "),
 }
 Row = tuple[str, str, str]  # the first line, the second line, and whose it is
 EMBED = "embed × √d, positions"
 ATTEND, CROSS = "attention, add, norm", "cross-attention, add, norm"
 FEED = "feed-forward, add, norm"
-FIRST_A = ("norm, attention, add", "dropout on the weights")
-FIRST_B = ("norm, feed-forward, add", "dropout inside")
+FIRST_A = ("norm, attention, add", "dropout on the weights", OWN)
+FIRST_CROSS = ("norm, cross-attention, add", "dropout on the weights", OWN)
+FIRST_F = ("norm, feed-forward, add", "dropout inside", OWN)
+ON_TOP = ("norm", "once, on top", OWN)
+BOTH_AXES = "examples: norm, both axes"
+BREAKS_OFF = "the text breaks off"
 OWN_MATRIX = "not the embeddings' matrix"
+MIXED, TURNED = "wrong scale, heads mixed", "second layer turned"
+UNMASKED = "no mask, no add"
 TITLES = {
     "A": "A: parts only, with the norm first",
     "B": "B: nothing embedded, the decoder unfinished",
@@ -38,6 +52,9 @@ TITLES = {
     "D": "D: a whole model, wrong in many lines",
     "E": "E: attention alone, and unmasked",
 }
+PARTS_ONLY = (
+    "AE"  # readings without a layer: its parts are there, and nothing joins them
+)
 # Of each reading: rows below the layers, in a layer, and above; encoder, then decoder.
 # Compared with the paper's sections 3.1 to 3.5 and 5.4. What the paper leaves open, and
 # its feed-forward as two convolutions, counts as the paper's.
@@ -45,34 +62,27 @@ READINGS: dict[str, tuple[tuple[list[Row], ...], tuple[list[Row], ...]]] = {
     "A": (
         (
             [("embed × √d", "", PAPERS), ("positions", "", OURS)],
-            [(*FIRST_A, OWN), (*FIRST_B, OWN)],
+            [FIRST_A, FIRST_F],
             [],
         ),
         (
             [("embed × √d", "", PAPERS), ("positions", "", OURS)],
-            [
-                ("norm, attention, add", "", OURS),
-                ("norm, cross-attention, add", "", OURS),
-                ("norm, feed-forward, add", "", OURS),
-            ],
+            [FIRST_A, FIRST_CROSS, FIRST_F],
             [("linear", "", OURS)],
         ),
     ),
     "B": (
         (
-            [(EMBED, "made, never applied", OURS)],
-            [
-                (ATTEND, "examples: norm, both axes", OWN),
-                (FEED, "examples: norm, both axes", OWN),
-            ],
+            [(EMBED, "made, never applied", SLIP)],
+            [(ATTEND, BOTH_AXES, OWN), (FEED, BOTH_AXES, OWN)],
             [],
         ),
         (
             [(EMBED, "", OURS)],
             [
-                (ATTEND, "made, never called", OURS),
-                (CROSS, "made, never called", OURS),
-                (FEED, "made, never called", OURS),
+                (ATTEND, BREAKS_OFF, OURS),
+                (CROSS, BREAKS_OFF, OURS),
+                (FEED, BREAKS_OFF, OURS),
             ],
             [("linear", "", OURS)],
         ),
@@ -80,37 +90,27 @@ READINGS: dict[str, tuple[tuple[list[Row], ...], tuple[list[Row], ...]]] = {
     "C": (
         (
             [(EMBED, "handed in", OURS)],
-            [(*FIRST_A, OWN), (*FIRST_B, OWN)],
-            [("norm", "once, on top", OWN)],
+            [FIRST_A, FIRST_F],
+            [ON_TOP],
         ),
         (
             [(EMBED, "handed in", OURS)],
-            [
-                (*FIRST_A, OWN),
-                ("norm, cross-attention, add", "dropout on the weights", OWN),
-                (*FIRST_B, OWN),
-            ],
-            [
-                ("norm", "once, on top", OWN),
-                ("linear, log-softmax", OWN_MATRIX, OWN),
-            ],
+            [FIRST_A, FIRST_CROSS, FIRST_F],
+            [ON_TOP, ("linear, log-softmax", OWN_MATRIX, OWN)],
         ),
     ),
     "D": (
         (
-            [("embed, positions", "no √d, no dropout", OWN)],
-            [
-                (ATTEND, "wrong scale, heads mixed", OWN),
-                (FEED, "second layer turned", OWN),
-            ],
+            [("embed, positions", "no √d, no dropout", SLIP)],
+            [(ATTEND, MIXED, SLIP), (FEED, TURNED, SLIP)],
             [],
         ),
         (
-            [("embed, positions", "no √d, no dropout", OWN)],
+            [("embed, positions", "no √d, no dropout", SLIP)],
             [
-                (ATTEND, "wrong scale, heads mixed", OWN),
-                (CROSS, "the same module again", OWN),
-                (FEED, "second layer turned", OWN),
+                (ATTEND, MIXED, SLIP),
+                (CROSS, "the same module again", SLIP),
+                (FEED, TURNED, SLIP),
             ],
             [("linear, softmax", OWN_MATRIX, OWN)],
         ),
@@ -118,12 +118,12 @@ READINGS: dict[str, tuple[tuple[list[Row], ...], tuple[list[Row], ...]]] = {
     "E": (
         (
             [("embed × √d", "", OURS), ("positions", "", PAPERS)],
-            [(ATTEND, "no mask, no add", OWN)],
+            [(ATTEND, UNMASKED, SLIP)],
             [],
         ),
         (
             [("embed × √d", "", OURS), ("positions", "", PAPERS)],
-            [(ATTEND, "", OURS), (CROSS, "", OURS)],
+            [(ATTEND, UNMASKED, SLIP), (CROSS, UNMASKED, SLIP)],
             [("linear", "", OURS)],
         ),
     ),
@@ -138,8 +138,9 @@ def draw_reading(key: str) -> None:
     high = FLOOR + PITCH * rows + 0.3
     ax = drawing.canvas(5.0, high, title=TITLES[key])
     _draw_legend(ax, high - 0.6)
+    frame = OURS if key in PARTS_ONLY else None
     layers = [
-        _draw_column(ax, x, name, column)
+        _draw_column(ax, x, name, column, frame)
         for x, name, column in zip(
             MIDDLES, ("source", "target"), (encoder, decoder), strict=True
         )
@@ -148,7 +149,11 @@ def draw_reading(key: str) -> None:
 
 
 def _draw_column(
-    ax: Axes, x: float, name: str, column: Sequence[Sequence[Row]]
+    ax: Axes,
+    x: float,
+    name: str,
+    column: Sequence[Sequence[Row]],
+    frame: str | None,
 ) -> list[Block]:
     """Boxes from the floor up, a frame around the layer; the blocks from the layer on.
 
@@ -166,8 +171,9 @@ def _draw_column(
     first, last = blocks[len(below)], blocks[len(below) + len(inside) - 1]
     corner = first.left[0] - 0.08, first.bottom[1] - 0.08
     height = last.top[1] - first.bottom[1] + 0.16
-    look = {"fill": False, "edgecolor": INK, "lw": 0.8, "zorder": 1}
-    ax.add_patch(Rectangle(corner, first.width + 0.16, height, **look))
+    _, edge, width, style, _ = LOOKS[frame] if frame else ("", INK, 0.8, "-", "")
+    look = {"fill": False, "edgecolor": edge, "lw": width, "linestyle": style}
+    ax.add_patch(Rectangle(corner, first.width + 0.16, height, zorder=1, **look))
     return [*blocks[len(below) : len(below) + len(inside)], blocks[-1]]
 
 
@@ -204,7 +210,7 @@ def _draw_memory(ax: Axes, top: Block, cross: Block) -> None:
 def _draw_legend(ax: Axes, top: float) -> None:
     """In the upper left, where no reading's encoder reaches."""
     for place, (whose, (fill, edge, width, style, sign)) in enumerate(LOOKS.items()):
-        y = top - 0.3 * place
+        y = top - 0.27 * place
         look = {"fc": fill, "ec": edge, "lw": width, "linestyle": style}
         ax.add_patch(Rectangle((0.12, y - 0.1), 0.3, 0.2, **look))
         drawing.write(ax, (0.5, y), sign + whose, size=11, align="left")
