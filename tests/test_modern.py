@@ -6,6 +6,7 @@ from torch import nn
 
 from helpers.attention import MultiHeadAttention
 from helpers.caching import AttentionCache
+from helpers.experiments import since_2017
 from helpers.interop.huggingface import copy_llama_layer, copy_rms_norm
 from helpers.masks import causal_mask
 from helpers.modern.attention import GroupedQueryAttention
@@ -180,3 +181,45 @@ def test_a_mask_that_does_not_fit():
         attention(x, mask=torch.ones(3, 3))
     with pytest.raises(ValueError, match=r"does not broadcast to \(2, 2, 3, 3\)"):
         attention(x, mask=causal_mask(4))
+
+
+# -- the experiments of lesson 17 ------------------------------------------------------
+
+
+def test_variants_have_about_as_many_parameters():
+    counts = {
+        name: sum(p.numel() for p in since_2017.variant(change, 0).parameters())
+        for name, change in since_2017.CHANGES.items()
+    }
+    assert all(0.98 < count / counts["2017"] < 1.01 for count in counts.values())
+
+
+@pytest.mark.parametrize("name", since_2017.CHANGES)
+def test_variants_hide_the_future_and_their_padding(name):
+    model = since_2017.variant(since_2017.CHANGES[name], 0).eval()
+    source, target = torch.tensor([[5, 6, 7, 3]]), torch.tensor([[2, 5, 9, 4]])
+    logits = model(source, target)
+    later = model(source, torch.tensor([[2, 5, 9, 8]]))
+    torch.testing.assert_close(later[:, :3], logits[:, :3])
+    padded = model(torch.tensor([[5, 6, 7, 3, 0, 0]]), target)
+    torch.testing.assert_close(padded, logits)
+    turned = model(torch.tensor([[6, 5, 7, 3]]), target)
+    assert (turned - logits).abs().max() > 1e-3  # it knows the order
+
+
+def test_grouped_heads_of_as_many_keys_are_multi_head_attention():
+    theirs, ours = MultiHeadAttention(12, 3), since_2017.GroupedHeads(12, 3, 3)
+    turned = since_2017.RotarySelfAttention(12, 3, 3, max_length=9)
+    x = torch.randn(2, 5, 12)
+    for module in (ours, turned):
+        module.load_state_dict(theirs.state_dict())
+    torch.testing.assert_close(
+        ours(x, x, x, causal_mask(5)), theirs(x, x, x, causal_mask(5))
+    )
+    turned.angles.zero_()
+    torch.testing.assert_close(turned(x, x, x), theirs(x, x, x))
+
+
+def test_no_biases_means_none():
+    model = since_2017.variant(since_2017.CHANGES["no biases"], 0)
+    assert not [name for name, _ in model.named_parameters() if name.endswith("bias")]
