@@ -6,7 +6,7 @@ from torch import nn
 
 from helpers.attention import MultiHeadAttention
 from helpers.caching import AttentionCache
-from helpers.experiments import since_2017
+from helpers.experiments import long_texts, since_2017
 from helpers.interop.huggingface import copy_llama_layer, copy_rms_norm
 from helpers.masks import causal_mask
 from helpers.modern.attention import GroupedQueryAttention
@@ -223,3 +223,38 @@ def test_grouped_heads_of_as_many_keys_are_multi_head_attention():
 def test_no_biases_means_none():
     model = since_2017.variant(since_2017.CHANGES["no biases"], 0)
     assert not [name for name, _ in model.named_parameters() if name.endswith("bias")]
+
+
+def test_what_is_asked_of_long_texts():
+    letters, answers = long_texts.texts("look back", 4, 9, seed=0)
+    assert torch.equal(answers[:, 3:], letters[:, :-3])
+    letters, answers = long_texts.texts("latest mark", 20, 30, seed=0)
+    for row, due in zip(letters.tolist(), answers.tolist(), strict=True):
+        latest = long_texts.NOTHING
+        for letter, answer in zip(row, due, strict=True):
+            latest = letter - 8 if letter >= 8 else latest
+            assert answer == latest
+
+
+@pytest.mark.parametrize("kind", long_texts.KINDS)
+@torch.no_grad()
+def test_readers_see_the_past_within_their_window(kind):
+    reader, letters = long_texts.Reader(kind), torch.randint(16, (2, 12))
+    logits = reader(letters)
+    later, early = letters.clone(), letters.clone()
+    later[:, 7] = (later[:, 7] + 1) % 16
+    early[:, 0] = (early[:, 0] + 1) % 16
+    torch.testing.assert_close(reader(later)[:, :7], logits[:, :7])
+    near = reader(letters, window=3)  # two blocks reach back 2 · (3 - 1) places
+    torch.testing.assert_close(reader(early, window=3)[:, 5:], near[:, 5:])
+    assert (reader(early, window=3)[:, 4] - near[:, 4]).abs().max() > 1e-6
+    torch.testing.assert_close(reader(letters, window=12), logits)
+    moved = (reader(letters, start=40) - logits).abs().max()
+    assert moved > 1e-2 if kind == "sinusoids" else moved < 1e-4
+
+
+def test_alibi_falls_with_the_distance():
+    bias = long_texts.alibi(2, 4)
+    assert bias.shape == (2, 4, 4)
+    assert bias[0, 3].tolist() == [-3 / 16, -2 / 16, -1 / 16, 0]
+    assert bias[1, 3, 0] == -3 / 256
