@@ -15,7 +15,7 @@ SEEDS, TRAINED, LONG = range(5), 16, 64
 
 
 def rows(*, tiny: bool = False) -> Iterator[dict]:
-    """A row for each task, kind of positions and seed; `tiny`: one seed, a few steps."""
+    """A row for each task, kind of positions and seed; `tiny`: one seed, 5 steps."""
     steps = 5 if tiny else 300
     for task in TASKS:
         for kind in KINDS:

@@ -1,0 +1,18 @@
+"""Examples of each drawing in helpers/plots/mechanisms/modern.py."""
+
+import torch
+
+from helpers.modern.rotary import rotary_angles, rotate
+from helpers.plots.mechanisms import modern
+
+X = torch.tensor([1.0, 2.0, 6.0])
+TURNED = rotate(torch.tensor([[1.0, 0.0]]).expand(9, 2), rotary_angles(9, 2))
+DRAWINGS = {
+    "two_blocks": modern.draw_two_blocks,
+    "norms": lambda: modern.draw_norms(X, X, X),
+    "rotation": lambda: modern.draw_rotation([(3, 1), (5, 3), (8, 6)], TURNED, TURNED),
+    "gate": lambda: modern.draw_gate(64, 128, 85),
+    "shared_heads": lambda: modern.draw_shared_heads(
+        4, [("multi-head", 4), ("grouped", 2), ("multi-query", 1)]
+    ),
+}
