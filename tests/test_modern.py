@@ -239,7 +239,7 @@ def test_what_is_asked_of_long_texts():
 @pytest.mark.parametrize("kind", long_texts.KINDS)
 @torch.no_grad()
 def test_readers_see_the_past_within_their_window(kind):
-    reader, letters = long_texts.Reader(kind), torch.randint(16, (2, 12))
+    reader, letters = long_texts.TextReader(kind), torch.randint(16, (2, 12))
     logits = reader(letters)
     later, early = letters.clone(), letters.clone()
     later[:, 7] = (later[:, 7] + 1) % 16

@@ -67,7 +67,7 @@ class AlibiAttention(GroupedQueryAttention):
         return self.output_projection(context.transpose(1, 2).flatten(2))
 
 
-class Reader(nn.Module):
+class TextReader(nn.Module):
     """Two blocks on embedded letters, with one kind of positions."""
 
     d_model, n_heads = 32, 4
@@ -107,10 +107,10 @@ class Reader(nn.Module):
         return self.projection(self.norm(x))
 
 
-def train_reader(kind: str, task: str, seed: int, *, length: int, steps: int) -> Reader:
+def train_reader(kind: str, task: str, seed: int, *, length: int, steps: int) -> TextReader:
     """A reader that has seen texts of one length alone."""
     torch.manual_seed(seed)
-    reader = Reader(kind)
+    reader = TextReader(kind)
     optimizer = torch.optim.AdamW(reader.parameters(), lr=3e-3)
     for step in range(steps):
         letters, answers = texts(task, 32, length, seed=10_000 * (seed + 1) + step)
@@ -126,7 +126,7 @@ def train_reader(kind: str, task: str, seed: int, *, length: int, steps: int) ->
 
 
 @torch.no_grad()
-def right(reader: Reader, task: str, length: int, **options: int) -> Tensor:
+def right(reader: TextReader, task: str, length: int, **options: int) -> Tensor:
     """The share of right answers at each position of 200 new texts, (length,)."""
     letters, answers = texts(task, 200, length, seed=1)
     hits = reader(letters, **options).argmax(dim=-1) == answers

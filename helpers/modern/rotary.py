@@ -18,7 +18,7 @@ def rotary_angles(length: int, d_head: int, *, base: float = 10_000.0) -> Tensor
 
 
 def rotate(x: Tensor, angles: Tensor) -> Tensor:
-    """Turn feature i together with feature i + d_head / 2, as Llama does.
+    """Turn feature i with feature i + d_head / 2, as Hugging Face's Llama does.
 
     x (…, length, d_head), angles (length, d_head / 2) -> the shape of x.
     Su et al. 2021, section 3.2.2, where a pair are neighbours.
