@@ -107,7 +107,9 @@ class TextReader(nn.Module):
         return self.projection(self.norm(x))
 
 
-def train_reader(kind: str, task: str, seed: int, *, length: int, steps: int) -> TextReader:
+def train_reader(
+    kind: str, task: str, seed: int, *, length: int, steps: int
+) -> TextReader:
     """A reader that has seen texts of one length alone."""
     torch.manual_seed(seed)
     reader = TextReader(kind)
