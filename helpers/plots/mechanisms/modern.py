@@ -1,13 +1,16 @@
 """Drawings of lesson 17: two blocks, two norms, rotation, the gate, shared heads."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+import matplotlib.pyplot as plt
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.patches import Circle
 from torch import Tensor
 
 from helpers.plots import drawing
 from helpers.plots.drawing import ROLES, Block
+from helpers.plots.spread import over_seeds
 
 # What each column holds from below, and the role of its colour; None is a sum.
 BLOCK_2017 = (
@@ -80,7 +83,7 @@ def draw_norms(x: Tensor, layer: Tensor, root: Tensor) -> None:
         drawing.tensor(
             ax,
             (left, 0.65),
-            [[f"{number:.2f}" for number in numbers.tolist()]],
+            [[f"{x:.2f}".replace("-", "−") for x in numbers.tolist()]],
             role,
             name=name,
             columns="features",
@@ -171,3 +174,25 @@ def draw_shared_heads(n_heads: int, shared: Sequence[tuple[str, int]]) -> None:
 def _head(ax: Axes, middle: tuple[float, float], role: str) -> Block:
     """One head: a small box in the colour of its role."""
     return drawing.operation(ax, middle, "", role=role, width=0.26, height=0.3)
+
+
+def draw_lengths(
+    table: pd.DataFrame, where: Mapping[str, str], *, titles: Sequence[str]
+) -> None:
+    """A panel for each task: the share of right answers by the kind of positions.
+
+    `where` maps columns of the study longer_than_trained to what the legend says.
+    """
+    tasks = table.groupby("task", sort=False)
+    figure, axes = plt.subplots(len(tasks), figsize=(6.2, 5.4), sharex=True)
+    for ax, (_, runs), title in zip(axes, tasks, titles, strict=True):
+        shares = runs.rename(columns=where).melt(
+            ["positions", "seed"], [*where.values()], "read at", "share right"
+        )
+        options = {"x": "positions", "y": "share right", "hue": "read at"}
+        over_seeds(shares, **options, title=title, ax=ax)
+        ax.axhline(1 / 8, color="grey", lw=0.8)  # a guess among 8 letters
+        ax.set(xlabel="", ylim=(0, 1.05))
+        ax.get_legend().remove()
+    handles = axes[0].get_legend_handles_labels()
+    figure.legend(*handles, loc="outside lower center", ncols=len(where))
