@@ -1,11 +1,12 @@
 """What is each change since 2017 worth to a toy translator, early in its training?
 
-The baseline is the model of 2017, with one layer on each side. Each row changes one
-thing, "all together" all, and "nothing changed" draws other first weights and another
-order of the sentences. All have about as many parameters. The loss and the share of
-words that are right are those of 200 validation sentences, by teacher forcing: after
-100 steps; after as many steps as take the time of 100 of the baseline; and the steps
-until 90 % are right. Seconds are the processor's, the quickest of several steps.
+The baseline is the model of 2017, with one layer on each side. A row changes one thing,
+"all together" all, "all but ..." all but one. "Nothing changed" draws other first
+weights and another order of the sentences. All have about as many parameters. The loss
+and the share of words that are right are those of 200 validation sentences, by teacher
+forcing: after 100 steps; after as many steps as take the time of 100 of the baseline;
+and the steps until 90 % are right. Seconds are the processor's, the quickest of several
+steps.
 """
 
 import math

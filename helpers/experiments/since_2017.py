@@ -7,7 +7,7 @@ as that allows.
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -35,31 +35,37 @@ class Change:
     norm_first: bool = False
     biases: bool = True
     rotary: bool = False
+    sinusoids: bool = True
     gated: bool = False
     n_kv_heads: int = 4
     d_ff: int = 128
 
 
 N_HEADS = 4
+ALL = Change(
+    rms_norm=True,
+    norm_first=True,
+    biases=False,
+    rotary=True,
+    sinusoids=False,
+    gated=True,
+    n_kv_heads=2,
+    d_ff=116,
+)
 CHANGES = {
     "2017": Change(),
     "nothing changed": Change(),  # trained with another draw
     "norm first": Change(norm_first=True),
     "RMSNorm": Change(rms_norm=True),
     "no biases": Change(biases=False),
-    "rotary positions": Change(rotary=True),
+    "rotary positions": Change(rotary=True, sinusoids=False),
+    "rotary and sinusoids": Change(rotary=True),
     "SwiGLU": Change(gated=True, d_ff=85),
     "grouped queries": Change(n_kv_heads=2, d_ff=176),
     "multi-query": Change(n_kv_heads=1, d_ff=200),
-    "all together": Change(
-        rms_norm=True,
-        norm_first=True,
-        biases=False,
-        rotary=True,
-        gated=True,
-        n_kv_heads=2,
-        d_ff=116,
-    ),
+    "all together": ALL,
+    "all but rotary": replace(ALL, rotary=False, sinusoids=True),
+    "all but shared heads": replace(ALL, n_kv_heads=4, d_ff=85),
 }
 
 
@@ -121,7 +127,7 @@ def variant(change: Change, seed: int) -> Transformer:
                 setattr(layer, name, RotarySelfAttention(*heads, max_length))
             elif hasattr(layer, name) and change.n_kv_heads < N_HEADS:
                 setattr(layer, name, GroupedHeads(*heads))
-    if change.rotary:
+    if not change.sinusoids:
         model.positions = NoPositions()
     for stack in (model.encoder, model.decoder):
         _change_everywhere(stack, change)
