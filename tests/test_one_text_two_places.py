@@ -129,6 +129,19 @@ def test_a_definition_of_such_a_module_that_differs_from_its_cell_is_found():
     assert "helpers/interop/pytorch.py" in fault and '+    """Twice it."""' in fault
 
 
+def test_of_two_modules_the_one_that_must_be_shown_or_is_the_same_is_meant():
+    other = MODULE.replace("TIMES * number", "number * TIMES")
+    texts = {"maths": MODULE, "experiments.maths": other, "debugger.maths": other}
+    assert [*one_text.faults({"02_x": lesson(SHOWN)}, texts)] == []
+    found = "\n".join(one_text.faults({"02_x": lesson(SHOWN + "  # x")}, texts))
+    assert "helpers/maths.py" in found
+    del texts["maths"]
+    texts["experiments.maths"] = MODULE
+    assert [*one_text.faults({"02_x": lesson(SHOWN)}, texts)] == []
+    found = "\n".join(one_text.faults({"02_x": lesson(SHOWN + "  # x")}, texts))
+    assert "several modules: experiments.maths, debugger.maths" in found
+
+
 def test_lessons_are_read_from_docstrings():
     assert one_text.lessons_named('"""A (lesson 02) and b (lesson 04)."""') == {
         "02",

@@ -9,7 +9,7 @@ import ast
 import difflib
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from nbformat import NotebookNode
@@ -141,18 +141,23 @@ def kept_definitions(texts: dict[str, str]) -> Kept:
     return kept
 
 
-def owner(names: Collection[str], kept: Kept) -> str:
-    """The one module among `kept` ({module: {name: text}}) that defines all `names`.
+def owner(shown: Mapping[str, str], kept: Kept) -> str:
+    """The one module among `kept` ({module: {name: text}}) that defines what is shown.
 
-    Raises ValueError when no module does, or several do.
+    Of several, the one whose definition has to be shown, or else the one that has the
+    same text. Raises ValueError when no module is the one.
     """
-    owners = [name for name, found in kept.items() if set(names) <= set(found)]
-    if len(owners) == 1:
-        return owners[0]
-    listed = ", ".join(names)
+    owners = [name for name, found in kept.items() if set(shown) <= set(found)]
+    texts = {name: {n: kept[name][n] for n in shown} for name in owners}
+    due = [name for name in owners if public_components({name: texts[name]})]
+    same = [name for name in owners if texts[name] == shown]
+    for few in (owners, due, same):
+        if len(few) == 1:
+            return few[0]
+    listed = ", ".join(shown)
     if owners:
         raise ValueError(f"{listed}: defined in several modules: {', '.join(owners)}")
-    near = sorted(name for name, found in kept.items() if set(names) & set(found))
+    near = sorted(name for name, found in kept.items() if set(shown) & set(found))
     raise ValueError(
         f"{listed}: no module of helpers/ defines all of these"
         + (f" ({', '.join(near)} has some; one cell shows one module)" if near else "")
@@ -182,7 +187,7 @@ def compare(
             strangers = [n for n in ast.parse(cell.source).body if _name(n) is None]
             if strangers or not shown:
                 raise ValueError("a cell tagged helpers holds definitions only")
-            module = owner(list(shown), kept)
+            module = owner(shown, kept)
         except (ValueError, SyntaxError) as error:
             yield cell, None, str(error)
             continue

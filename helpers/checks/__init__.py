@@ -9,7 +9,7 @@ A lesson's module is loaded when it is first used.
 from importlib import import_module
 from types import ModuleType
 
-LESSONS = tuple(f"lesson{number:02}" for number in range(17))
+LESSONS = tuple(f"lesson{number:02}" for number in range(18))
 
 
 def __getattr__(name: str) -> ModuleType:

@@ -1,0 +1,153 @@
+"""Answers to the exercises of lesson 17: right ones in other styles, and wrong ones."""
+
+import math
+
+import torch
+from torch.nn import functional as F
+
+from helpers.attention import attention
+
+# ------------------------------------------------------------ 17.1 rotate
+
+
+def like_llama(x, angles):
+    half = x.shape[-1] // 2
+    twice = torch.cat([angles, angles], dim=-1)
+    turned = torch.cat([-x[..., half:], x[..., :half]], dim=-1)
+    return x * twice.cos() + turned * twice.sin()
+
+
+def by_complex_numbers(x, angles):
+    half = x.shape[-1] // 2
+    numbers = torch.complex(x[..., :half], x[..., half:])
+    turned = numbers * torch.exp(1j * angles)
+    return torch.cat([turned.real, turned.imag], dim=-1)
+
+
+def by_matrices(x, angles):
+    half, rows = x.shape[-1] // 2, []
+    for place in range(x.shape[-2]):
+        matrix = torch.zeros(2 * half, 2 * half, dtype=x.dtype)
+        for i in range(half):
+            c, s = torch.cos(angles[place, i]), torch.sin(angles[place, i])
+            matrix[i, i], matrix[i, i + half] = c, -s
+            matrix[i + half, i], matrix[i + half, i + half] = s, c
+        rows.append(x[..., place, :] @ matrix.T)
+    return torch.stack(rows, dim=-2)
+
+
+def with_einsum(x, angles):
+    c, s = angles.cos(), angles.sin()
+    matrices = torch.stack([torch.stack([c, -s]), torch.stack([s, c])])
+    pairs = x.unflatten(-1, (2, -1))
+    return torch.einsum("ijld,...ljd->...lid", matrices, pairs).flatten(-2)
+
+
+def in_place(x, angles):
+    half = x.shape[-1] // 2
+    x[..., :half] *= angles.cos()
+    return x
+
+
+def only_along_heads(x, angles):
+    return like_llama(x.mT, angles.mT).mT
+
+
+def detached(x, angles):
+    return like_llama(x.detach(), angles)
+
+
+def partly_detached(x, angles):
+    return (like_llama(x.detach(), angles) + like_llama(x, angles)) / 2
+
+
+def three_features(x, angles):
+    return like_llama(x, angles)[..., :3]
+
+
+# ------------------------------------------------------------ 17.2 grouped queries
+
+
+def with_pytorchs_own(query, key, value):
+    return F.scaled_dot_product_attention(query, key, value, enable_gqa=True)
+
+
+def head_by_head(query, key, value):
+    group = query.shape[1] // key.shape[1]
+    heads = [
+        attention(query[:, h], key[:, h // group], value[:, h // group])[0]
+        for h in range(query.shape[1])
+    ]
+    return torch.stack(heads, dim=1)
+
+
+def by_an_axis(query, key, value):
+    grouped = query.unflatten(1, (key.shape[1], -1))
+    scores = torch.einsum("bgsqd,bgkd->bgsqk", grouped, key) / math.sqrt(query.shape[3])
+    return torch.einsum("bgsqk,bgkd->bgsqd", scores.softmax(-1), value).flatten(1, 2)
+
+
+def expanded(query, key, value):
+    batch, n_kv_heads, length, d_head = key.shape
+    group = query.shape[1] // n_kv_heads
+    key, value = (
+        x[:, :, None].expand(batch, n_kv_heads, group, length, d_head).flatten(1, 2)
+        for x in (key, value)
+    )
+    return (query @ key.mT / d_head**0.5).softmax(-1) @ value
+
+
+def folded_the_other_way(query, key, value):
+    grouped = query.unflatten(1, (-1, key.shape[1])).transpose(1, 2)
+    scores = grouped @ key[:, :, None].mT / math.sqrt(query.shape[3])
+    return (scores.softmax(-1) @ value[:, :, None]).transpose(1, 2).flatten(1, 2)
+
+
+def with_weights(query, key, value):
+    return by_an_axis(query, key, value), 1
+
+
+def for_two_heads(query, key, value):
+    key, value = (x.repeat_interleave(2, dim=1) for x in (key, value))
+    return F.scaled_dot_product_attention(query, key, value)
+
+
+def without_gradient_of_the_keys(query, key, value):
+    return expanded(query, key.detach(), value)
+
+
+# ------------------------------------------------------------ 17.3 sizes
+
+DUE = {"cache_bytes": 131_072, "parameters": 218_112_000}
+
+RIGHT = {
+    "rotation": [like_llama, by_complex_numbers, by_matrices, with_einsum],
+    "grouped": [with_pytorchs_own, head_by_head, by_an_axis, expanded],
+    "sizes": [
+        DUE,
+        {"cache_bytes": 131_072.0, "parameters": torch.tensor(218_112_000)},
+    ],
+}
+WRONG = {
+    "rotation": [
+        (in_place, "in place"),
+        (only_along_heads, "your code stopped with"),
+        (detached, "gradient"),
+        (partly_detached, "gradient"),
+        (three_features, "the shape is"),
+        (lambda x, angles: x * angles.cos().repeat(1, 2), "only the cosine is applied"),
+        (lambda x, angles: like_llama(x, -angles), "it turns the other way"),
+    ],
+    "grouped": [
+        (folded_the_other_way, "take keys and values in turns"),
+        (F.scaled_dot_product_attention, "only where all query heads share one head"),
+        (with_weights, "tensor"),
+        (for_two_heads, "with query"),
+        (without_gradient_of_the_keys, "gradient"),
+    ],
+    "sizes": [
+        (DUE | {"cache_bytes": 128}, "cache_bytes = 128: too few"),
+        (DUE | {"parameters": 10**10}, "too many: four matrices"),
+        (DUE | {"cache_bytes": "128 KiB"}, "a number is due"),
+    ],
+}
