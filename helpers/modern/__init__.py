@@ -1,0 +1,1 @@
+"""What came after 2017: lessons 17 to 19."""
