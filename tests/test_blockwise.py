@@ -17,7 +17,12 @@ from helpers.modern.blockwise import (
 
 WAYS = {"keys": attention_over_keys, "both": block_attention}
 # batch, heads, query_length, key_length, d_head, d_value
-SIZES = [(2, 3, 7, 11, 4, 5), (1, 1, 16, 16, 8, 8), (2, 1, 1, 9, 3, 2), (1, 2, 9, 1, 4, 4)]
+SIZES = [
+    (2, 3, 7, 11, 4, 5),
+    (1, 1, 16, 16, 8, 8),
+    (2, 1, 1, 9, 3, 2),
+    (1, 2, 9, 1, 4, 4),
+]
 
 
 def inputs(sizes, *, dtype=torch.float32):

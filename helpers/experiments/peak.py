@@ -11,10 +11,13 @@ def peak_bytes(work: Callable[[], object]) -> int:
     """The most bytes that PyTorch's CPU allocator has given out at once to `work()`.
 
     Counted is what `work` allocates, its result included, from call to return, also
-    inside PyTorch's own operations. Not counted are the inputs, which were there before,
+    inside PyTorch's own operations. Not counted are what was there before,
     Python's own objects, and what a math library takes for itself.
     """
-    with _quiet(), profile(activities=[ProfilerActivity.CPU], profile_memory=True) as log:
+    with (
+        _quiet(),
+        profile(activities=[ProfilerActivity.CPU], profile_memory=True) as log,
+    ):
         result = work()
         del result
     held = most = 0

@@ -122,7 +122,14 @@ class BlockAttention(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, query, key, value, mask, block: int) -> Tensor:
+    def forward(
+        ctx: Any,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | Rule | None,
+        block: int,
+    ) -> Tensor:
         """The context; kept are the inputs, the context, and a number for each row."""
         context, logsumexp, _ = nothing_yet(query, value)
         for rows in blocks(query.size(-2), block):
@@ -167,10 +174,9 @@ def block_attention(
 ) -> Tensor:
     """The context of `attention`, with memory that grows with the length alone.
 
-    Shapes as there: query (…, query_length, d_head), key (…, key_length, d_head), value
-    (…, key_length, d_value), context (…, query_length, d_value). The mask is boolean and
-    broadcasts to (…, query_length, key_length), or is a rule that makes the mask of a
-    tile from the positions of its queries and keys. Gradients can be taken once.
+    Shapes as there. The mask is boolean and broadcasts to (…, query_length,
+    key_length), or is a rule, which makes the mask of a tile from the positions of its
+    queries and keys. Gradients can be taken once.
     ValueError for a mask of wrong type or shape, or a block of no position.
     """
     mask = check_blocks(query, key, mask, block)
