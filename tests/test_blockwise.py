@@ -12,7 +12,7 @@ from helpers.modern.blockwise import (
     attention_over_keys,
     block_attention,
     blocks,
-    visible,
+    visible_blocks,
 )
 
 WAYS = {"keys": attention_over_keys, "both": block_attention}
@@ -101,11 +101,13 @@ def test_leading_axes_are_any():
 
 
 def test_hidden_blocks_are_skipped():
-    causal = [[*visible(lambda q, k: k <= q, rows, 12, 4)] for rows in blocks(12, 4)]
+    causal = [
+        [*visible_blocks(lambda q, k: k <= q, rows, 12, 4)] for rows in blocks(12, 4)
+    ]
     assert [len(row) for row in causal] == [1, 2, 3]
     mask = torch.zeros(2, 12, 12, dtype=torch.bool)
     mask[1, 5, 9] = True  # in one of two maps
-    found = [[c for c, _ in visible(mask, r, 12, 4)] for r in blocks(12, 4)]
+    found = [[c for c, _ in visible_blocks(mask, r, 12, 4)] for r in blocks(12, 4)]
     assert found == [[], [slice(8, 12)], []]
 
 

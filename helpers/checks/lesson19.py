@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from functools import partial
+from functools import partial, wraps
 from typing import Any
 
 import torch
@@ -157,6 +157,7 @@ class _Largest(TorchDispatchMode):
 def _watched(answer: Callable) -> Callable:
     """The answer; where keys are many, it ends if a tensor is as large as the table."""
 
+    @wraps(answer)
     def function(query: Tensor, key: Tensor, value: Tensor, mask: Tensor, block: int):
         if key.size(-2) < MANY:
             return answer(query, key, value, mask, block)

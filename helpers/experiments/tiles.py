@@ -5,10 +5,12 @@ from functools import partial
 
 import torch
 from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
 
 from helpers.attention import attention
 from helpers.experiments.peak import peak_bytes
-from helpers.modern.blockwise import Rule, blocks, visible
+from helpers.experiments.traffic import Memory
+from helpers.modern.blockwise import Rule, blocks, visible_blocks
 from helpers.probes import exponent
 
 Way = Callable[..., Tensor]
@@ -59,7 +61,8 @@ def largest_difference(way: Way) -> tuple[int, float]:
     found = []
     for seed in range(3):
         torch.manual_seed(seed)
-        query, key, value = (torch.randn(2, 3, length, 8) for length in (10, 13, 13))
+        query, key = torch.randn(2, 3, 10, 8), torch.randn(2, 3, 13, 8)
+        value = torch.rand(2, 3, 13, 8)
         for mask in all_masks(2, 3, 10, 13):
             due = attention(query, key, value, mask)[0]
             for block in (1, 4, 7, 50):
@@ -69,11 +72,54 @@ def largest_difference(way: Way) -> tuple[int, float]:
     return len(found), worst.item()
 
 
+def one_pass_error(one_pass: Way, kind: str, **left_out: bool) -> float:
+    """The largest error of one_pass(scores, values, **left_out) over three seeds.
+
+    20 scores as drawn, falling, or all larger by 100; NaN if one is.
+    """
+    found = []
+    for seed in range(3):
+        generator = torch.Generator().manual_seed(seed)
+        drawn, values = torch.randn(2, 20, generator=generator)
+        falling = drawn.sort(descending=True).values
+        scores = {"as drawn": drawn, "falling": falling, "large": drawn + 100}[kind]
+        due = scores.softmax(dim=0) @ values
+        found.append((one_pass(scores, values, **left_out) - due).abs())
+    return torch.stack(found).max().item()
+
+
+def products(way: Way, length: int) -> tuple[float, float]:
+    """Matrix products of length² · 64 multiplications each: forward, and backward."""
+    unit, inputs = 2 * length**2 * 64, make_inputs(length)
+    with FlopCounterMode(display=False) as counter:
+        context = way(*inputs)
+        forward = counter.get_total_flops() / unit
+        context.sum().backward()
+        return forward, counter.get_total_flops() / unit - forward
+
+
+def moved(way: Way, length: int, *block: int) -> int:
+    """The numbers that way(memory, query, key, value, *block) moves.
+
+    AssertionError unless it returns the context.
+    """
+    memory, inputs = Memory(), [x.detach()[0, 0] for x in make_inputs(length)]
+    context = way(memory, *inputs, *block)
+    torch.testing.assert_close(context, attention(*inputs)[0], atol=1e-6, rtol=0)
+    return memory.moved
+
+
+def whole_mask(rule: Rule, length: int) -> Tensor:
+    """The mask of all pairs (length, length) that a rule makes."""
+    places = torch.arange(length)
+    return rule(places[:, None], places)
+
+
 def grid(rule: Rule, length: int, block: int) -> Tensor:
-    """Which tiles (query blocks, key blocks) `visible` gives."""
+    """Which tiles (query blocks, key blocks) `visible_blocks` gives."""
     size = len(blocks(length, block))
     found = torch.zeros(size, size, dtype=torch.bool)
     for i, rows in enumerate(blocks(length, block)):
-        for columns, _ in visible(rule, rows, length, block):
+        for columns, _ in visible_blocks(rule, rows, length, block):
             found[i, columns.start // block] = True
     return found

@@ -99,7 +99,7 @@ def attention_over_keys(
     return finish(state)[0]
 
 
-def visible(
+def visible_blocks(
     mask: Tensor | Rule | None, rows: slice, key_length: int, block: int
 ) -> Iterator[tuple[slice, Tensor | None]]:
     """The blocks of keys that some of these queries may see, each with its mask."""
@@ -122,20 +122,14 @@ class BlockAttention(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(
-        ctx: Any,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Tensor | Rule | None,
-        block: int,
-    ) -> Tensor:
+    def forward(ctx: Any, *given: Any) -> Tensor:
         """The context; kept are the inputs, the context, and a number for each row."""
+        query, key, value, mask, block = given
         context, logsumexp, _ = nothing_yet(query, value)
         for rows in blocks(query.size(-2), block):
             q = query[..., rows, :]
             state = nothing_yet(q, value)
-            for columns, part in visible(mask, rows, key.size(-2), block):
+            for columns, part in visible_blocks(mask, rows, key.size(-2), block):
                 scores = masked_scores(q, key[..., columns, :], part)
                 state = absorb(state, scores, value[..., columns, :])
             context[..., rows, :], logsumexp[..., rows, :] = finish(state)
@@ -149,18 +143,19 @@ class BlockAttention(torch.autograd.Function):
         """The gradients, from weights that are computed again, tile by tile."""
         query, key, value, context, logsumexp = ctx.saved_tensors
         gradients = [torch.zeros_like(x) for x in (query, key, value)]
-        grad_query, grad_key, grad_value = gradients
         inner = (grad_context * context).sum(dim=-1, keepdim=True)  # D
         for rows in blocks(query.size(-2), ctx.block):
             q, g = query[..., rows, :], grad_context[..., rows, :]
-            for columns, part in visible(ctx.mask, rows, key.size(-2), ctx.block):
+            for columns, part in visible_blocks(
+                ctx.mask, rows, key.size(-2), ctx.block
+            ):
                 k, v = key[..., columns, :], value[..., columns, :]
                 weights = (masked_scores(q, k, part) - logsumexp[..., rows, :]).exp()
                 grad_scores = weights * (g @ v.mT - inner[..., rows, :])
                 grad_scores = grad_scores / math.sqrt(q.size(-1))
-                grad_query[..., rows, :] += grad_scores @ k
-                grad_key[..., columns, :] += grad_scores.mT @ q
-                grad_value[..., columns, :] += weights.mT @ g
+                gradients[0][..., rows, :] += grad_scores @ k
+                gradients[1][..., columns, :] += grad_scores.mT @ q
+                gradients[2][..., columns, :] += weights.mT @ g
         return *gradients, None, None
 
 

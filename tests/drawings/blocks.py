@@ -12,10 +12,12 @@ RUNNING = {
 }
 CAUSAL = torch.ones(24, 24).tril() == 1
 VISITED = torch.ones(6, 6).tril() == 1
-PANELS = {"window": (CAUSAL, VISITED), "two documents": (CAUSAL, VISITED)}
+NAMES = ("window", "two documents")
 DRAWINGS = {
     "running": lambda: blocks.draw_running([2, 1, 4, 8, 1], RUNNING),
     "tiles": lambda: blocks.draw_tiles(3, 12),
     "backward": blocks.draw_backward,
-    "visited": lambda: blocks.draw_visited(PANELS, 4),
+    "visited": lambda: blocks.draw_visited(
+        dict.fromkeys(NAMES, CAUSAL), dict.fromkeys(NAMES, VISITED), 4
+    ),
 }

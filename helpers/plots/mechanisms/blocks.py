@@ -199,17 +199,19 @@ def traffic_by_block(
     return ax
 
 
-def draw_visited(panels: Mapping[str, tuple[Tensor, Tensor]], block: int) -> None:
-    """Masks (length, length) with the grid of their blocks; those computed are framed.
+def draw_visited(
+    masks: Mapping[str, Tensor], tiles: Mapping[str, Tensor], block: int
+) -> None:
+    """Masks {name: (length, length)} side by side, the tiles that are computed framed.
 
-    panels {name: (mask, visited blocks (blocks, blocks))}.
+    tiles {name: (blocks, blocks)}, True where a tile is computed.
     """
     cell = 0.095
-    side = max(cell * len(mask) for mask, _ in panels.values())
-    wide = 0.35 + len(panels) * (side + 0.25)
+    side = max(cell * len(mask) for mask in masks.values())
+    wide = 0.35 + len(masks) * (side + 0.25)
     title = "Only the framed blocks are computed"
     ax = drawing.canvas(wide, side + 1.25, title=title)
-    for place, (name, (mask, visited)) in enumerate(panels.items()):
+    for place, (name, mask) in enumerate(masks.items()):
         left, top = 0.4 + place * (side + 0.25), 0.4 + side
         drawing.write(ax, (left, top + 0.2), name, size=9, align="left")
         for i, row in enumerate(mask.tolist()):
@@ -217,7 +219,7 @@ def draw_visited(panels: Mapping[str, tuple[Tensor, Tensor]], block: int) -> Non
                 fill = ROLES["mask"] if may else HIDDEN
                 corner = left + j * cell, top - (i + 1) * cell
                 ax.add_patch(Rectangle(corner, cell, cell, fc=fill, ec="white", lw=0.3))
-        for i, j in visited.nonzero().tolist():
+        for i, j in tiles[name].nonzero().tolist():
             corner = left + j * block * cell, top - (i + 1) * block * cell
             look = {"fill": False, "ec": INK, "lw": 1.6, "zorder": 3}
             ax.add_patch(Rectangle(corner, block * cell, block * cell, **look))
