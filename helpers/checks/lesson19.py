@@ -342,6 +342,13 @@ def my_attention_over_keys(query, key, value, mask, block):
 # ------------------------------------------------------------ 19.3 a sliding window
 
 
+def _beside(value: Any, due: Tensor) -> Callable | None:
+    """A picture of two grids, if there are two."""
+    if not isinstance(value, Tensor) or value.shape != due.shape:
+        return None
+    return partial(weights_beside, value.float(), due.float())
+
+
 def _window(length: int, window: int, block: int) -> Trial:
     sizes = f"length {length}, window {window}, block {block}"
     return Trial(
@@ -350,7 +357,7 @@ def _window(length: int, window: int, block: int) -> Trial:
         f"{sizes}: ",
         "{yours} blocks where {due} are due: see below",
         facts=lambda value, due: {"yours": int(value.sum()), "due": int(due.sum())},
-        picture=lambda value, due: partial(weights_beside, value.float(), due.float()),
+        picture=_beside,
     )
 
 

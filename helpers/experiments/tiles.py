@@ -98,7 +98,7 @@ def products(way: Way, length: int) -> tuple[float, float]:
         return forward, counter.get_total_flops() / unit - forward
 
 
-def moved(way: Way, length: int, *block: int) -> int:
+def numbers_moved(way: Way, length: int, *block: int) -> int:
     """The numbers that way(memory, query, key, value, *block) moves.
 
     AssertionError unless it returns the context.

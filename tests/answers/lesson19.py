@@ -178,24 +178,27 @@ RIGHT = {
 }
 WRONG = {
     "step": [
-        (average_so_far, "✗"),
-        (without_a_maximum, "✗"),
+        (average_so_far, "the result differs from the expected one"),
+        (without_a_maximum, "lacks the maximum"),
         (as_floats, "no gradient"),
-        (lambda *x: x[0], "✗"),
-        (lambda *x: x[:3], "✗"),
+        (lambda *x: x[0], "where three are due"),
+        (lambda *x: x[:3], "the result differs from the expected one"),
         (lambda *x: print(end=""), "your function returns nothing"),
     ],
     "over_keys": [
         (the_whole_table, "that is the table"),
         (with_a_list, "that is the table"),
-        (mean_of_blocks, "✗"),
+        (mean_of_blocks, "each block has a softmax of its own"),
         (without_a_maximum_over_keys, "where scores are large: "),
-        (lambda *x: attention(*x[:4]), "✗"),
+        (lambda *x: attention(*x[:4]), "return a tensor, not a tuple"),
     ],
     "window_blocks": [
-        (counted, "✗"),
-        (in_pairs, "✗"),
-        (of_whole_blocks, "✗"),
-        (lambda length, window, block: torch.ones(4, 4).tril(), "blocks where"),
+        (counted, "the shape is () where (4, 4) is due"),
+        (in_pairs, "the shape is (7, 2) where (4, 4) is due"),
+        (of_whole_blocks, "the window is one too wide"),
+        (
+            lambda length, window, block: torch.ones(4, 4).tril(),
+            "the past is not cut off",
+        ),
     ],
 }
