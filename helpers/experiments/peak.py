@@ -31,11 +31,11 @@ def peak_bytes(work: Callable[[], object]) -> int:
 @contextmanager
 def _quiet() -> Iterator[None]:
     """The profiler writes a line about itself to the error stream: drop it."""
-    before, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 2)
+    before = os.dup(2)
     try:
+        with open(os.devnull, "w", encoding="utf-8") as nowhere:
+            os.dup2(nowhere.fileno(), 2)
         yield
     finally:
         os.dup2(before, 2)
         os.close(before)
-        os.close(nowhere)
