@@ -7,9 +7,10 @@ A lesson's module is loaded when it is first used.
 """
 
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 
-LESSONS = tuple(f"lesson{number:02}" for number in range(18))
+LESSONS = tuple(sorted(path.stem for path in Path(__file__).parent.glob("lesson*.py")))
 
 
 def __getattr__(name: str) -> ModuleType:

@@ -1,1 +1,1 @@
-"""What came after 2017: the parts of a block as Llama has it (lesson 17)."""
+"""What came after 2017: lessons 17 to 19."""

@@ -1,0 +1,422 @@
+"""The exercises of lesson 19, blocks: reference answers and known mistakes."""
+
+import math
+from collections.abc import Callable
+from functools import partial, wraps
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from helpers.checks.comparing import plain
+from helpers.checks.engine import Exercise, Part, Trial
+from helpers.checks.findings import Stop, wrong
+from helpers.checks.pictures import weights_beside
+from helpers.modern.blockwise import attention_over_keys
+
+# ------------------------------------------------------------ 19.1 one key more
+
+STEP = ("mixed", "total", "maximum")
+RESCALE = "rescale = torch.exp(maximum - shift)"
+HIGHEST = "highest = torch.maximum(maximum, score)"
+RESULT = "return rescale * mixed + part * value, rescale * total + part, highest"
+BOTH_SUMS = "both sums are multiplied by exp(old maximum − new maximum)"
+
+
+def _state(seed: int, d_value: int, *, score: float, count: int) -> tuple[Tensor, ...]:
+    """The state after `count` random keys, and one key more with this score."""
+    generator = torch.Generator().manual_seed(seed)
+    scores = torch.randn(count, generator=generator)
+    values = torch.randn(count, d_value, generator=generator)
+    maximum = scores.max()
+    parts = (scores - maximum).exp()
+    value = torch.randn(d_value, generator=generator)
+    return parts @ values, parts.sum(), maximum, maximum + score, value
+
+
+def _first(score: float) -> tuple[Tensor, ...]:
+    """No key so far, and a first one with this score."""
+    nothing = torch.zeros(2), torch.tensor(0.0), torch.tensor(-math.inf)
+    return *nothing, torch.tensor(score), torch.tensor([3.0, -1.0])
+
+
+step = Exercise(
+    f"""\
+def my_step(mixed, total, maximum, score, value):
+    {HIGHEST}
+    shift = highest.masked_fill(highest == -math.inf, 0.0)
+    {RESCALE}
+    part = torch.exp(score - shift)
+    {RESULT}
+""",
+    Part(
+        "my_step",
+        {
+            f"nothing is rescaled: {BOTH_SUMS}": {RESCALE: "rescale = 1.0"},
+            f"`mixed` is not rescaled: {BOTH_SUMS}": {"rescale * mixed": "mixed"},
+            f"`total` is not rescaled: {BOTH_SUMS}": {"rescale * total": "total"},
+            f"the rescaling is turned round: {BOTH_SUMS}, which is at most 1": {
+                RESCALE: "rescale = torch.exp(shift - maximum)"
+            },
+            "the maximum stays as it was: it is the larger of old and new": [
+                {HIGHEST: "highest = maximum"},
+                {"total + part, highest": "total + part, maximum"},
+            ],
+            "a lower score becomes the maximum: it is the larger of the two": {
+                HIGHEST: "highest = score"
+            },
+            "the value counts in full: it is multiplied by exp(score − new maximum)": {
+                "part * value": "value"
+            },
+            "the score itself is the weight: its exponential is": {
+                "part = torch.exp(score - shift)": "part = score - shift"
+            },
+            "the new exponential lacks the maximum: it is exp(score − new maximum)": {
+                "torch.exp(score - shift)": "torch.exp(score)"
+            },
+            "`mixed` is divided by `total`: that is done once, after the last key": {
+                RESULT: "total = rescale * total + part\n"
+                "    return (rescale * mixed + part * value) / total, total, highest"
+            },
+            "a hidden first key gives NaN, which is −∞ − (−∞): as long as the maximum "
+            "is −∞, subtract 0 instead": {
+                "highest.masked_fill(highest == -math.inf, 0.0)": "highest"
+            },
+        },
+        lambda seed: [
+            _state(seed, 3, score=-0.7, count=4),
+            _state(seed, 5, score=0.9, count=3),
+        ],
+        ["a lower score: the maximum stays, both sums grow"],
+        others="a higher score: both sums are rescaled, and then grow",
+        doubt="",
+        trials=[
+            Trial(
+                _first(1.5),
+                ["the first key: its value is all there is"],
+                "with the first key: ",
+                "the sums are 0 and the maximum is −∞ before it",
+            ),
+            Trial(
+                _state(0, 4, score=-math.inf, count=3),
+                ["a hidden key changes nothing"],
+                "with a hidden key, a score of −∞: ",
+                "nothing is to change, as exp(−∞) is 0",
+            ),
+            Trial(
+                _first(-math.inf),
+                ["a hidden first key leaves all as it was"],
+                "with a hidden first key: ",
+                "the sums are to stay 0 and the maximum −∞",
+            ),
+            Trial(
+                (torch.ones(2), *torch.tensor([1.0, 200.0, 203.0]), torch.ones(2) / 3),
+                ["large scores do no harm"],
+                "where scores are large: ",
+                "take exponentials of differences from the maximum alone: exp(200) is "
+                "infinite",
+            ),
+        ],
+        results=STEP,
+    ),
+)
+
+# ------------------------------------------------------------ 19.2 blocks of keys
+
+TABLE = (
+    "a tensor holds a number for every query and key: that is the table: make no more "
+    "than query_length × block scores at once, and keep none of them"
+)
+LATER = "highest = torch.maximum(maximum, scores.amax(dim=-1, keepdim=True))"
+SHIFT = "shift = highest.masked_fill(highest == -math.inf, 0.0)"
+RESCALES = "rescale, parts = (maximum - shift).exp(), (scores - shift).exp()"
+MIX = "mixed = rescale * mixed + parts @ value[..., start:stop, :]"
+TOTAL = "total = rescale * total + parts.sum(dim=-1, keepdim=True)"
+LOOP = "for start in range(0, key.size(-2), block):"
+SCORES = "scores = query @ key[..., start:stop, :].mT / math.sqrt(query.size(-1))"
+MASKED = "scores = scores.masked_fill(~mask[..., start:stop], -math.inf)"
+WIDEN = "mask = mask.expand(*query.shape[:-1], key.size(-2))"
+QUOTIENT = "return mixed / total.masked_fill(total == 0, 1.0)"
+
+
+class _Largest(TorchDispatchMode):
+    """Notes the most floats that a tensor holds which an operation makes."""
+
+    floats = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        output = func(*args, **(kwargs or {}))
+        for x in output if isinstance(output, list | tuple) else [output]:
+            if isinstance(x, Tensor) and x.is_floating_point():
+                held = x.untyped_storage().nbytes() // x.element_size()
+                self.floats = max(self.floats, held)
+        return output
+
+
+def _watched(answer: Callable) -> Callable:
+    """The answer; where keys are many, it ends if a tensor is as large as the table."""
+
+    @wraps(answer)
+    def function(query: Tensor, key: Tensor, value: Tensor, mask: Tensor, block: int):
+        if key.size(-2) < MANY:
+            return answer(query, key, value, mask, block)
+        with _Largest() as largest:
+            output = answer(query, key, value, mask, block)
+        table = query.shape[:-1].numel() * key.size(-2)
+        if output is not None and largest.floats >= table:
+            raise Stop(wrong(TABLE))
+        return output
+
+    return function
+
+
+MANY = 64
+
+
+def _block_inputs(seed: int, *sizes: int, kind: str = "") -> tuple[Any, ...]:
+    """Random query, key and value, a mask, and the size of a block.
+
+    sizes: batch, heads, query_length, key_length, d_head, d_value, block.
+    """
+    batch, heads, queries, keys, d_head, d_value, block = sizes
+    generator = torch.Generator().manual_seed(seed)
+    each = (queries, d_head), (keys, d_head), (keys, d_value)
+    tensors = [torch.randn(batch, heads, *x, generator=generator) for x in each]
+    steps = [torch.arange(size) for size in sizes[:4]]
+    b, h, q, k = torch.meshgrid(*steps, indexing="ij")
+    mask = (b + h + 2 * q + k) % 3 != 0
+    if kind == "queries alone":
+        mask = mask[..., :1] | True
+    if kind == "keys alone":
+        mask = mask[:, :1, :1]
+    if kind == "first block":
+        mask = (k >= block)[:1, :1, :1]
+    if kind == "nothing":
+        mask = mask & (q > 0)
+    if kind == "open":
+        mask = torch.ones(1, 1, 1, 1, dtype=torch.bool)
+    return *tensors, mask, block
+
+
+def _describe(value: Tensor, due: Tensor) -> str:
+    if not value.isfinite().all():
+        return "the context holds NaN or infinity: print `maximum` and `total`"
+    return "the context differs from that of `attention`"
+
+
+over_keys = Exercise(
+    f"""\
+def my_attention_over_keys(query, key, value, mask, block):
+    {WIDEN}
+    mixed = query.new_zeros(*query.shape[:-1], value.size(-1))
+    total = query.new_zeros(*query.shape[:-1], 1)
+    maximum = torch.full_like(total, -math.inf)
+    {LOOP}
+        stop = start + block
+        {SCORES}
+        {MASKED}
+        {LATER}
+        {SHIFT}
+        {RESCALES}
+        {MIX}
+        {TOTAL}
+        maximum = highest
+    {QUOTIENT}
+""",
+    Part(
+        "my_attention_over_keys",
+        {
+            f"nothing is rescaled: {BOTH_SUMS}": {
+                RESCALES: "rescale, parts = 1.0, (scores - shift).exp()"
+            },
+            f"`mixed` is not rescaled: {BOTH_SUMS}": {"rescale * mixed": "mixed"},
+            f"`total` is not rescaled: {BOTH_SUMS}": {"rescale * total": "total"},
+            "no maximum is subtracted: the exponential of a large score is infinite": {
+                RESCALES: "rescale, parts = 1.0, scores.exp()"
+            },
+            "each block has a softmax of its own, and their contexts are averaged: "
+            "carry two sums through all blocks, and divide once": {
+                MIX: "share = parts.sum(dim=-1, keepdim=True).clamp(min=1e-30)\n"
+                "        mixed = mixed + parts / share @ value[..., start:stop, :]",
+                TOTAL: "total = total + 1",
+            },
+            "each block's own maximum replaces the running one: it is the larger of "
+            "the two": {LATER: "highest = scores.amax(dim=-1, keepdim=True)"},
+            "the maximum is that of all rows: each query has its own, "
+            "`amax(dim=-1, keepdim=True)`": {
+                "scores.amax(dim=-1, keepdim=True)": "scores.amax(dim=(-2, -1), "
+                "keepdim=True)"
+            },
+            "the last, shorter block is left out: `range(0, key.size(-2), block)` "
+            "goes on to the end": {
+                LOOP: "for start in range(0, key.size(-2) // block * block, block):"
+            },
+            "the first block is left out": {
+                LOOP: "for start in range(block, key.size(-2), block):"
+            },
+            "the scale is forgotten: divide the scores by the square root of d_head": {
+                " / math.sqrt(query.size(-1))": ""
+            },
+            "the mask has no effect": {MASKED: ""},
+            "the mask is inverted: True = may attend": {"~mask[": "mask["},
+            "each block is masked by the first columns of the mask: take "
+            "`mask[..., start:stop]`": {
+                "~mask[..., start:stop]": "~mask[..., : scores.size(-1)]"
+            },
+            "hidden scores are set to 0: exp(0) is 1, so they still count; fill with "
+            "`-math.inf`": {
+                "~mask[..., start:stop], -math.inf": "~mask[..., start:stop], 0.0"
+            },
+            "the sum is missing: divide `mixed` by `total` after the last block": {
+                QUOTIENT: "return mixed"
+            },
+            "each block is divided by the sum so far: divide once, after the last": {
+                f"{MIX}\n        {TOTAL}": f"{TOTAL}\n        {MIX} / total"
+            },
+            "a mask with one column for all keys is cut into blocks: give it all its "
+            "columns first, `mask.expand(…)`": {WIDEN: ""},
+            "a query whose first block is all hidden gets NaN, which is −∞ − (−∞): as "
+            "long as the maximum is −∞, subtract 0 instead": {SHIFT: "shift = highest"},
+            "a query that may attend to nothing gets NaN, which is 0/0: its context is "
+            "to be 0": {QUOTIENT: "return mixed / total"},
+            TABLE: {
+                SCORES: "table = query @ key.mT / math.sqrt(query.size(-1))\n"
+                "        scores = table[..., start:stop]"
+            },
+        },
+        lambda seed: [
+            _block_inputs(seed, 2, 3, 4, 6, 5, 7, 2),
+            _block_inputs(seed, 3, 1, 2, 7, 4, 3, 3, kind="keys alone"),
+        ],
+        ["the context is that of `attention`, with a mask for each head"],
+        others="other sizes, a shorter last block, and one mask for all heads work too",
+        doubt="is a size written as a number, the last block shorter, or the mask not "
+        "broadcast? ",
+        trials=[
+            Trial(
+                _block_inputs(0, 1, 2, 3, 8, 4, 4, 3, kind="queries alone"),
+                ["a mask with one column for all keys works"],
+                "with a mask of shape (…, query_length, 1): ",
+                "the context differs from that of `attention`",
+            ),
+            Trial(
+                _block_inputs(0, 1, 2, 3, 9, 4, 4, 3, kind="first block"),
+                ["a first block that is all hidden does no harm"],
+                "where the first block is hidden: ",
+                "the context differs from that of `attention`",
+                gradients="where the first block is hidden, the gradients are wrong "
+                "(NaN): replace −∞ before you subtract it",
+            ),
+            Trial(
+                _block_inputs(0, 1, 2, 3, 9, 4, 4, 3, kind="nothing"),
+                ["a query that may attend to nothing gets a context of 0"],
+                "where a query may attend to nothing: ",
+                "its context is to be 0; other queries get theirs",
+            ),
+            Trial(
+                tuple(
+                    1000 * x if place == 0 else x
+                    for place, x in enumerate(
+                        _block_inputs(0, 1, 1, 9, 10, 4, 4, 5, kind="open")
+                    )
+                ),
+                ["large scores do no harm"],
+                "where scores are large: ",
+                "take exponentials of differences from the running maximum alone",
+                accepts=lambda value, due: torch.allclose(value, due, atol=1e-3),
+            ),
+            Trial(
+                _block_inputs(0, 1, 1, 24, 72, 3, 3, 5, kind="open"),
+                ["no tensor is as large as the table of scores"],
+                "with 24 queries and 72 keys: ",
+                "the context differs from that of `attention`",
+            ),
+        ],
+        describe=_describe,
+        shown=attention_over_keys,
+        use=_watched,
+    ),
+)
+
+# ------------------------------------------------------------ 19.3 a sliding window
+
+
+def _beside(value: Any, due: Tensor) -> Callable | None:
+    """A picture of two grids, if there are two."""
+    if not isinstance(value, Tensor) or value.shape != due.shape:
+        return None
+    return partial(weights_beside, value.float(), due.float())
+
+
+def _window(length: int, window: int, block: int) -> Trial:
+    sizes = f"length {length}, window {window}, block {block}"
+    return Trial(
+        (length, window, block),
+        [f"{sizes}: {{due}} blocks"],
+        f"{sizes}: ",
+        "{yours} blocks where {due} are due: see below",
+        facts=lambda value, due: {"yours": int(value.sum()), "due": int(due.sum())},
+        picture=_beside,
+    )
+
+
+def _as_grid(output: Any, *inputs: Any) -> Any:
+    """The answer as booleans; 0 and 1 will do."""
+    grid = plain(output)
+    if isinstance(grid, Tensor) and grid.dtype != torch.bool:
+        return grid != 0 if ((grid == 0) | (grid == 1)).all() else grid
+    return grid
+
+
+NOT_LATE, NOT_OLD = (
+    "(keys <= queries + block - 1)",
+    "(queries - keys - block + 1 < window)",
+)
+window_blocks = Exercise(
+    f"""\
+def my_window_blocks(length, window, block):
+    starts = torch.arange(0, length, block)
+    queries, keys = starts[:, None], starts[None, :]
+    return {NOT_LATE} & {NOT_OLD}
+""",
+    Part(
+        "my_window_blocks",
+        {
+            "the window is one too wide: a query sees itself and the window − 1 "
+            "positions before it": {"+ 1 < window": "+ 1 <= window"},
+            "the window is one too narrow: a query sees itself and the window − 1 "
+            "positions before it": {"+ 1 < window": "+ 1 < window - 1"},
+            "only blocks that are seen in full are taken: one pair is enough": {
+                NOT_LATE: "(keys + block - 1 <= queries)",
+                NOT_OLD: "(queries + block - 1 - keys < window)",
+            },
+            "the future is not hidden: no query sees a later key": {
+                f"{NOT_LATE} & ": ""
+            },
+            "the past is not cut off: the window ends it": {f" & {NOT_OLD}": ""},
+            "rows and columns are swapped: a row is a block of queries": {
+                "starts[:, None], starts[None, :]": "starts[None, :], starts[:, None]"
+            },
+            "the last, shorter block is left out": {
+                "torch.arange(0, length, block)": "torch.arange(0, length // block * "
+                "block, block)"
+            },
+            "the window is counted from the block's last query alone: its first one "
+            "sees further back": {NOT_OLD: "(queries - keys < window)"},
+            "the block on the diagonal is left out: each query sees itself": {
+                NOT_LATE: "(keys < queries)"
+            },
+        },
+        trials=[
+            _window(16, 4, 4),
+            _window(12, 5, 3),
+            _window(16, 5, 4),
+            _window(16, 6, 4),
+            _window(23, 9, 4),
+            _window(10, 1, 2),
+            _window(9, 30, 2),
+        ],
+        measure=_as_grid,
+    ),
+)

@@ -1,0 +1,125 @@
+"""What lesson 19 measures of attention in blocks: equality, memory, tiles."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import torch
+from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
+
+from helpers.attention import attention
+from helpers.experiments.peak import peak_bytes
+from helpers.experiments.traffic import Memory
+from helpers.modern.blockwise import Rule, blocks, visible_blocks
+from helpers.probes import exponent
+
+Way = Callable[..., Tensor]
+
+
+def make_inputs(length: int, seed: int = 0) -> list[Tensor]:
+    """Random query, key and value (1, 1, length, 64), which want gradients."""
+    generator = torch.Generator().manual_seed(seed)
+    three = torch.randn(3, 1, 1, length, 64, generator=generator)
+    return [x.clone().requires_grad_() for x in three]
+
+
+def peaks(way: Way, lengths: Sequence[int], *, training: bool = False) -> list[int]:
+    """Peak bytes of way(query, key, value) at each length.
+
+    In training, those of the gradients, too.
+    """
+
+    def work(inputs: list[Tensor]) -> object:
+        with torch.set_grad_enabled(training):
+            context = way(*inputs)
+        return torch.autograd.grad(context.sum(), inputs) if training else context
+
+    return [peak_bytes(partial(work, make_inputs(length))) for length in lengths]
+
+
+def show_growth(name: str, lengths: Sequence[int], found: Sequence[int]) -> float:
+    """Print the bytes of each length in MB; the p of bytes as length to the power p."""
+    power = exponent(lengths, found)
+    print(f"{name:15}", *(f"≈ {x / 1e6:6.2f}" for x in found), end=" MB, ")
+    print(f"exponent ≈ {power:.2f}")
+    return power
+
+
+def all_masks(batch: int, heads: int, queries: int, keys: int) -> list[Tensor | None]:
+    """None, a hidden first half, a query that is blind, four shapes of random ones."""
+    shapes = (batch, heads, queries, keys), (batch, 1, 1, keys), (queries, 1), (keys,)
+    late = torch.arange(keys) >= keys // 2
+    blind = (torch.arange(queries) > 0)[:, None].expand(queries, keys)
+    return [None, late, blind, *(torch.rand(shape) < 0.5 for shape in shapes)]
+
+
+def largest_difference(way: Way) -> tuple[int, float]:
+    """How many comparisons of way(query, key, value, mask, block) with attention.
+
+    And the largest difference, over three seeds, seven masks and four sizes of a block.
+    """
+    found = []
+    for seed in range(3):
+        torch.manual_seed(seed)
+        query, key = torch.randn(2, 3, 10, 8), torch.randn(2, 3, 13, 8)
+        value = torch.rand(2, 3, 13, 8)
+        for mask in all_masks(2, 3, 10, 13):
+            due = attention(query, key, value, mask)[0]
+            for block in (1, 4, 7, 50):
+                context = way(query, key, value, mask, block)
+                found.append((context - due).abs().max().item())
+    worst = torch.tensor(found).max()  # NaN if there is one
+    return len(found), worst.item()
+
+
+def one_pass_error(one_pass: Way, kind: str, **left_out: bool) -> float:
+    """The largest error of one_pass(scores, values, **left_out) over three seeds.
+
+    20 scores as drawn, falling, or all larger by 100; NaN if one is.
+    """
+    found = []
+    for seed in range(3):
+        generator = torch.Generator().manual_seed(seed)
+        drawn, values = torch.randn(2, 20, generator=generator)
+        falling = drawn.sort(descending=True).values
+        scores = {"as drawn": drawn, "falling": falling, "large": drawn + 100}[kind]
+        due = scores.softmax(dim=0) @ values
+        found.append((one_pass(scores, values, **left_out) - due).abs())
+    return torch.stack(found).max().item()
+
+
+def products(way: Way, length: int) -> tuple[float, float]:
+    """Matrix products of length² · 64 multiplications each: forward, and backward."""
+    unit, inputs = 2 * length**2 * 64, make_inputs(length)
+    with FlopCounterMode(display=False) as counter:
+        context = way(*inputs)
+        forward = counter.get_total_flops() / unit
+        context.sum().backward()
+        return forward, counter.get_total_flops() / unit - forward
+
+
+def numbers_moved(way: Way, length: int, *block: int) -> int:
+    """The numbers that way(memory, query, key, value, *block) moves.
+
+    AssertionError unless it returns the context.
+    """
+    memory, inputs = Memory(), [x.detach()[0, 0] for x in make_inputs(length)]
+    context = way(memory, *inputs, *block)
+    torch.testing.assert_close(context, attention(*inputs)[0], atol=1e-6, rtol=0)
+    return memory.moved
+
+
+def whole_mask(rule: Rule, length: int) -> Tensor:
+    """The mask of all pairs (length, length) that a rule makes."""
+    places = torch.arange(length)
+    return rule(places[:, None], places)
+
+
+def grid(rule: Rule, length: int, block: int) -> Tensor:
+    """Which tiles (query blocks, key blocks) `visible_blocks` gives."""
+    size = len(blocks(length, block))
+    found = torch.zeros(size, size, dtype=torch.bool)
+    for i, rows in enumerate(blocks(length, block)):
+        for columns, _ in visible_blocks(rule, rows, length, block):
+            found[i, columns.start // block] = True
+    return found

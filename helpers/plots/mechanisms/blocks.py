@@ -1,0 +1,227 @@
+"""Drawings of lesson 19: a running softmax, tiles, what the backward pass keeps."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.patches import Rectangle
+from torch import Tensor
+
+from helpers.plots import drawing
+from helpers.plots.drawing import HIDDEN, INK, ROLES, tint
+from helpers.plots.style import COLOURS, MARKERS, STYLES
+
+NEW = "#FFF3D6"  # a step that finds a new maximum
+
+
+def draw_running(weights: Sequence[float], rows: Mapping[str, Sequence[float]]) -> None:
+    """Each key of a softmax in turn, and the state after it.
+
+    `weights` are the exponentials of the scores; `rows` {name: a number after each}.
+    Steps whose exponential is the largest so far are shaded.
+    """
+    step, high = 0.82, 0.36
+    top = 0.25 + high * len(rows)
+    title = "One pass over five keys (shaded: a new maximum)"
+    ax = drawing.canvas(1.7 + step * len(weights), top + 0.95, title=title)
+    for i, weight in enumerate(weights):
+        x = 1.55 + step * (i + 0.5)
+        if weight == max(weights[: i + 1]) and weight not in weights[:i]:
+            corner = x - step / 2 + 0.03, 0.1
+            fill = {"fc": NEW, "ec": "none", "zorder": 0.5}
+            ax.add_patch(Rectangle(corner, step - 0.06, top + 0.42, **fill))
+        drawing.operation(
+            ax, (x, top + 0.3), f"ln {weight:g}", role="weights", width=0.6
+        )
+    drawing.write(ax, (1.45, top + 0.3), "score of key", align="right")
+    for k, (name, numbers) in enumerate(rows.items()):
+        y = top - 0.22 - high * k
+        drawing.write(ax, (1.45, y), name, align="right")
+        for i, number in enumerate(numbers):
+            drawing.write(ax, (1.55 + step * (i + 0.5), y), _short(number), size=10)
+
+
+def _short(number: float) -> str:
+    if number == -math.inf:
+        return "−∞"
+    return f"{number:.4g}"
+
+
+def draw_tiles(block: int, length: int) -> None:
+    """One tile at a time: which parts of Q, K, V it needs, and what is carried on."""
+    cell = 0.2
+    side = cell * length
+    ax = drawing.canvas(6.0, side + 1.75, title="One tile of the table at a time")
+    left, bottom = 1.75, 0.65
+    top, right = bottom + side, left + side
+    row, column = 1, 2  # the tile that is drawn
+    for i in range(length):
+        for j in range(length):
+            mine = i // block == row and j // block == column
+            done = i // block < row or (i // block == row and j // block < column)
+            fill = tint("weights", 0.9) if mine else "#EFE3EA" if done else "white"
+            corner = left + j * cell, top - (i + 1) * cell
+            ax.add_patch(Rectangle(corner, cell, cell, fc=fill, ec="#C9C9C9", lw=0.6))
+    lines = range(0, length + 1, block)
+    for line in lines:
+        at = left + line * cell, top - line * cell
+        ax.plot([at[0]] * 2, [bottom, top], color=INK, lw=1)
+        ax.plot([left, right], [at[1]] * 2, color=INK, lw=1)
+    for i in range(length // block):
+        _strip(
+            ax,
+            (left - 0.55, top - (i + 1) * block * cell),
+            (0.4, block * cell),
+            "query",
+            i == row,
+        )
+        _strip(
+            ax,
+            (left + i * block * cell, top + 0.38),
+            (block * cell, 0.24),
+            "key",
+            i == column,
+        )
+        _strip(
+            ax,
+            (left + i * block * cell, top + 0.1),
+            (block * cell, 0.24),
+            "value",
+            i == column,
+        )
+        _strip(
+            ax,
+            (right + 0.95, top - (i + 1) * block * cell),
+            (0.4, block * cell),
+            "context",
+            i < row,
+        )
+    middle = top - (row + 0.5) * block * cell
+    for text, place in (
+        ("Q", (left - 0.35, top + 0.15)),
+        ("K", (left - 0.15, top + 0.5)),
+        ("V", (left - 0.15, top + 0.22)),
+        ("context", (right + 1.15, top + 0.15)),
+    ):
+        drawing.write(ax, place, text, size=10)
+    drawing.arrow(
+        ax,
+        (right - block * cell * (length // block - column - 1) + 0.02, middle),
+        (right + 0.9, middle),
+        width=1.6,
+    )
+    says = "carried along the row: mixed, total, maximum"
+    drawing.write(ax, (left, bottom - 0.22), says, size=9, align="left")
+    says = "dark: scores that exist now; pale: done and forgotten; white: not yet made"
+    drawing.write(ax, (0.1, 0.16), says, size=9, align="left")
+
+
+def _strip(
+    ax: Axes,
+    corner: tuple[float, float],
+    size: tuple[float, float],
+    role: str,
+    strong: bool,
+) -> None:
+    fill = tint(role, 0.75 if strong else 0.15)
+    look = {"fc": fill, "ec": ROLES[role], "lw": 1}
+    ax.add_patch(Rectangle(corner, *size, **look))
+
+
+def draw_backward() -> None:
+    """The products of the forward pass, and of a backward pass that makes S again."""
+    ax = drawing.canvas(
+        6.5, 2.75, title="A tile of the backward pass makes S and P again"
+    )
+    drawing.write(ax, (0.1, 2.05), "forward", align="left", size=10)
+    drawing.write(ax, (0.1, 1.0), "backward", align="left", size=10)
+    above, below = 2.05, 1.0
+    boxes = {}
+    for name, text, place, role in (
+        ("s1", "S = QKᵀ/√d", (1.55, above), "weights"),
+        ("p1", "P = softmax S", (3.3, above), "weights"),
+        ("o1", "O = PV", (4.9, above), "context"),
+        ("s2", "S = QKᵀ/√d", (1.55, below), "weights"),
+        ("p2", "P = exp(S − L)", (3.3, below), "weights"),
+        ("ds", "dS = P∘(dP − D)", (5.2, below), "mask"),
+    ):
+        width = 1.3 if name != "ds" else 1.5
+        boxes[name] = drawing.operation(ax, place, text, role=role, width=width)
+    for one, other in (("s1", "p1"), ("p1", "o1"), ("s2", "p2"), ("p2", "ds")):
+        drawing.arrow(ax, boxes[one].right, boxes[other].left)
+    drawing.write(ax, (5.2, below + 0.37), "dP = dO Vᵀ", size=9)
+    drawing.write(ax, (3.3, below - 0.42), "dV = Pᵀ dO", size=9)
+    drawing.write(ax, (5.2, below - 0.42), "dQ = dS K/√d,  dK = dSᵀ Q/√d", size=9)
+    says = "kept between the two: Q, K, V, O, and one number L for each row"
+    drawing.write(ax, (0.1, 0.15), says, size=9, align="left")
+    drawing.write(
+        ax, (1.0, 1.53), "nothing of the size of S or P passes", size=9, align="left"
+    )
+
+
+def memory_by_length(
+    lengths: Sequence[int],
+    peaks: Mapping[str, Sequence[int]],
+    *,
+    title: str,
+) -> Axes:
+    """Peak bytes {name: one for each length}, in megabytes, both axes logarithmic."""
+    _, ax = plt.subplots(figsize=(5.8, 3.9))
+    looks = zip(COLOURS, MARKERS, STYLES, strict=False)
+    for (name, found), (colour, marker, line) in zip(
+        peaks.items(), looks, strict=False
+    ):
+        look = {"marker": marker, "ls": line, "ms": 6, "label": name}
+        ax.plot(lengths, [x / 1e6 for x in found], color=colour, **look)
+    ax.set(title=title, xscale="log", yscale="log")
+    ax.set(xlabel="length (queries and keys)", ylabel="peak memory (MB)")
+    ax.set_xticks(lengths, [f"{n:,}" for n in lengths])
+    ax.yaxis.set_major_formatter("{x:g}")
+    ax.minorticks_off()
+    ax.legend(frameon=False, fontsize=9)
+    return ax
+
+
+def traffic_by_block(
+    sizes: Sequence[int], moved: Sequence[int], table: int, *, title: str
+) -> Axes:
+    """Numbers moved, in millions, for each size of block, and those of the table."""
+    _, ax = plt.subplots(figsize=(5.6, 3.4))
+    ax.plot(sizes, [x / 1e6 for x in moved], "o-", color=COLOURS[0], label="blocks")
+    ax.axhline(table / 1e6, color=COLOURS[5], ls="--", label="the table")
+    ax.set(title=title, xscale="log", yscale="log")
+    ax.set(xlabel="size of a block", ylabel="numbers moved (millions)")
+    ax.set_xticks(sizes, sizes)
+    ax.yaxis.set_major_formatter("{x:g}")
+    ax.minorticks_off()
+    ax.legend(frameon=False)
+    return ax
+
+
+def draw_visited(
+    masks: Mapping[str, Tensor], tiles: Mapping[str, Tensor], block: int
+) -> None:
+    """Masks {name: (length, length)} side by side, the tiles that are computed framed.
+
+    tiles {name: (blocks, blocks)}, True where a tile is computed.
+    """
+    cell = 0.095
+    side = max(cell * len(mask) for mask in masks.values())
+    wide = 0.35 + len(masks) * (side + 0.25)
+    title = "Only the framed blocks are computed"
+    ax = drawing.canvas(wide, side + 1.25, title=title)
+    for place, (name, mask) in enumerate(masks.items()):
+        left, top = 0.4 + place * (side + 0.25), 0.4 + side
+        drawing.write(ax, (left, top + 0.2), name, size=9, align="left")
+        for i, row in enumerate(mask.tolist()):
+            for j, may in enumerate(row):
+                fill = ROLES["mask"] if may else HIDDEN
+                corner = left + j * cell, top - (i + 1) * cell
+                ax.add_patch(Rectangle(corner, cell, cell, fc=fill, ec="white", lw=0.3))
+        for i, j in tiles[name].nonzero().tolist():
+            corner = left + j * block * cell, top - (i + 1) * block * cell
+            look = {"fill": False, "ec": INK, "lw": 1.6, "zorder": 3}
+            ax.add_patch(Rectangle(corner, block * cell, block * cell, **look))
+        drawing.write(ax, (left + side / 2, 0.2), "key", size=9)
+    drawing.write(ax, (0.2, 0.4 + side / 2), "query", size=9, rotation=90)
