@@ -3,6 +3,7 @@
     make bench                   two tables and a picture, within ten minutes on two
                                  cores: benchmarks/speed.txt, growth.txt, growth.png
     make bench ARGS=course       run every lesson once and list what each takes
+    make bench ARGS=gpu          on a GPU: steps and attention, gpu.txt and .csv
 
 Multi30k's rows want its folder, by --data or COURSE_DATA; without it they take the toy
 corpus. With --data, a model is trained for --minutes first, unless --model names one.
@@ -11,7 +12,7 @@ corpus. With --data, a model is trained for --minutes first, unless --model name
 import argparse
 from collections.abc import Sequence
 
-from benchmarks import course, growth, speed
+from benchmarks import course, gpu, growth, speed
 from helpers.scale.precision import PRECISIONS
 
 
@@ -22,7 +23,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    names = ("all", "speed", "growth", "course")
+    names = ("all", "speed", "growth", "course", "gpu")
     parser.add_argument("name", nargs="?", choices=names, default="all")
     parser.add_argument("--data", help="Multi30k's folder (or set COURSE_DATA)")
     parser.add_argument("--model", help="folder that helpers.translator train wrote")
@@ -47,6 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         growth.main()
     if chosen.name == "course":
         course.main()
+    if chosen.name == "gpu":
+        gpu.main()
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 import nbformat
+import pandas as pd
 import pytest
 import torch
 from samples import sentences, small_model
@@ -14,6 +15,7 @@ from samples import sentences, small_model
 from benchmarks import (
     compare,
     course,
+    gpu,
     growth,
     memory,
     rivals,
@@ -511,3 +513,34 @@ def test_every_stored_curve_has_a_fitted_power_beside_theory_s():
     found = [tuple(row.split()[:2]) for row in table.splitlines()]
     assert found == [(kind, size) for kind in growth.KINDS for size in growth.SWEEPS]
     assert growth.PICTURE.exists()
+
+
+# -- a GPU -----------------------------------------------------------------------------
+
+
+def test_every_way_of_attention_on_a_gpu_gives_the_same_context(tmp_path):
+    path = tmp_path / "attention.csv"
+    gpu.write_attention(path, (96, 640))
+    found = pd.read_csv(path)
+    assert [*found.columns] == [*gpu.COLUMNS]
+    assert {"table", "tiles of 64", "blocks of 512 queries"} <= {*found.way}
+    worst = found.groupby("precision").error.max()
+    assert worst["fp32"] < 1e-5 and worst["bf16"] < 0.05
+
+
+def test_the_ways_that_do_not_fit_on_a_gpu_are_left_out():
+    assert "table" not in gpu.ways("fp32", 65_536)
+    assert "tiles of 64" not in gpu.ways("fp32", 8_192)
+    assert "tiles of 512" in gpu.ways("bf16", 16_384)
+
+
+def test_a_step_has_a_line_for_each_precision_and_side():
+    lines = [*gpu.training_table(TINY)]
+    sides = [*gpu.PRECISIONS, "fp32, nn.Transformer", "bf16, nn.Transformer"]
+    assert [line.split("  ")[0].strip() for line in lines] == sides
+
+
+def test_without_a_gpu_nothing_is_measured(monkeypatch):
+    monkeypatch.setattr(gpu, "best_device", lambda: torch.device("cpu"))
+    with pytest.raises(SystemExit, match="no GPU"):
+        gpu.main()
