@@ -1,0 +1,32 @@
+"""Sphinx's settings. `book.sources` writes the pages' sources, beside `_build`."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+project = "The Transformer, piece by piece"
+author = "The course's authors"
+language = "en"
+extensions = ["myst_nb", "sphinx-mathjax-offline"]
+exclude_patterns = ["**/files/*"]
+
+nb_execution_mode = "off"  # outputs are the notebooks' own
+nb_merge_streams = True
+myst_enable_extensions = ["dollarmath", "amsmath"]
+myst_heading_anchors = 4
+myst_heading_slug_func = "anchors.anchor"
+
+html_theme = "sphinx_book_theme"
+html_title = project
+html_static_path = ["_static"]
+html_css_files = ["book.css"]
+html_copy_source = False
+html_show_sourcelink = False
+html_theme_options = {
+    "show_toc_level": 2,
+    "use_download_button": False,
+    "use_fullscreen_button": False,
+    "navigation_with_keys": True,
+}
+suppress_warnings = ["myst.header"]  # solutions have exercises' headings right below
