@@ -4,7 +4,7 @@
 # TORCH=cpu or TORCH=cuda replaces .venv's build of PyTorch: make lab TORCH=cuda.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab check test test-long test-seeds test-math test-browser \
+.PHONY: help setup lab check test test-long test-seeds test-math test-browser test-book \
 	test-colab test-newest studies run lint bench publish
 
 # The first Python that the course supports; else python3, whose error says the rest.
@@ -41,7 +41,7 @@ test: lint ## check everything once: style, laws, helpers, and every notebook's 
 	$(VENV) -m pytest $(PARALLEL) $(ARGS)
 
 # Hours; with -k, make goes on after a part that failed.
-LONG := test-seeds test-math test-browser test-colab test-newest studies
+LONG := test-seeds test-math test-browser test-book test-colab test-newest studies
 test-long: lint $(LONG) ## check with more seeds, packages, a browser, and every study
 
 test-seeds: setup ## the unit tests with twenty seeds, the long ones and stale tables too
@@ -52,6 +52,9 @@ test-math: setup ## run every notebook on the machine's own math path
 
 test-browser: setup ## open a lesson in a browser and move its widgets (needs Chromium)
 	$(VENV) -m pytest tests/browser $(ARGS)
+
+test-book: setup ## try the live translator in a browser (needs Chromium)
+	$(VENV) -m pytest tests/book $(ARGS)
 
 test-colab: setup ## run every lesson as Colab would (ARGS=--colab-torch: its torch too)
 	$(VENV) -m tools.colab $(ARGS)

@@ -315,24 +315,31 @@ class LiveTranslator {
     else if (column !== null) shades[queries] = weights.map((r, i) => (i < shown ? r[column] : 0));
     const french = queries === "read" ? "read" : "said";
     for (const [node, axis] of [[parts.english_words, "source"], [parts.french_words, french]]) {
-      const tokens = this.texts[axis].slice(0, axis === "source" ? undefined : this.shown);
-      const focused = node.contains(document.activeElement) ? word?.index : null;
-      node.replaceChildren(
-        ...tokens.map((token, index) => {
-          const here = word?.axis === axis && word.index === index;
-          const look = () => this.point_at(axis, index);
-          const chip = button(token, look, { className: "chip", onfocus: look, onpointerenter: look });
-          chip.setAttribute("aria-pressed", here);
-          chip.tabIndex = (word?.axis === axis ? here : index === 0) ? 0 : -1;
-          const shade = shades[axis]?.[index];
-          if (shade !== undefined) chip.style.setProperty("--weight", shade.toFixed(3));
-          chip.classList.toggle("lit", shade !== undefined);
-          return chip;
-        }),
-      );
-      if (focused !== null && focused !== undefined) node.children[focused]?.focus();
+      this.keep_chips(node, axis);
+      [...node.children].forEach((chip, index) => {
+        const here = word?.axis === axis && word.index === index;
+        const shade = shades[axis]?.[index];
+        chip.setAttribute("aria-pressed", here);
+        chip.tabIndex = (word?.axis === axis ? here : index === 0) ? 0 : -1;
+        chip.classList.toggle("lit", shade !== undefined);
+        chip.style.setProperty("--weight", (shade ?? 0).toFixed(3));
+      });
     }
     parts.looks.textContent = this.look_in_words(weights, queries, keys, row, column, shown);
+  }
+
+  // A button for each word. They stay as long as the words do: a new one would appear
+  // below a pointer that rests, and be taken for pointed at.
+  keep_chips(node, axis) {
+    const tokens = this.texts[axis].slice(0, axis === "source" ? undefined : this.shown);
+    const now = [axis, ...tokens].join(" ");
+    if (node.dataset.now === now) return;
+    node.dataset.now = now;
+    const chips = tokens.map((token, index) => {
+      const look = () => this.point_at(axis, index);
+      return button(token, look, { className: "chip", onfocus: look, onpointerenter: look });
+    });
+    node.replaceChildren(...chips);
   }
 
   look_in_words(weights, queries, keys, row, column, shown) {
