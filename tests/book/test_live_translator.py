@@ -17,7 +17,7 @@ import torch
 from chromium import browser, needs_chromium, wait
 from samples import small_model
 
-from helpers import EOS
+from helpers import EOS, SPECIAL_TOKENS
 from helpers.attention import record_attention
 from helpers.batching import make_batch
 from helpers.corpus import toy_corpus
@@ -533,6 +533,15 @@ def test_a_patch_turns_the_french(page, tmp_path):
 
 
 # -- for all ---------------------------------------------------------------------------
+
+
+def test_what_the_page_says_of_the_model_is_so(page, translator):
+    text = page.find("main").text
+    count = sum(parameter.numel() for parameter in translator.model.parameters())
+    assert f"A Transformer of {round(count, -4):,} parameters" in text
+    words = len(translator.source_text) - len(SPECIAL_TOKENS)
+    assert f"{words} English words and signs" in text
+    assert f"All {words} words and signs" in text
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
