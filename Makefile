@@ -4,8 +4,8 @@
 # TORCH=cpu or TORCH=cuda replaces .venv's build of PyTorch: make lab TORCH=cuda.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab check test test-long test-seeds test-math test-browser \
-	test-colab test-newest studies run lint bench publish
+.PHONY: help setup lab check test test-long test-seeds test-math test-browser test-book \
+	test-colab test-newest studies run lint bench book publish
 
 # The first Python that the course supports; else python3, whose error says the rest.
 # .venv's own starts fastest: what python3 names may be a script that looks for one.
@@ -41,7 +41,7 @@ test: lint ## check everything once: style, laws, helpers, and every notebook's 
 	$(VENV) -m pytest $(PARALLEL) $(ARGS)
 
 # Hours; with -k, make goes on after a part that failed.
-LONG := test-seeds test-math test-browser test-colab test-newest studies
+LONG := test-seeds test-math test-browser test-book test-colab test-newest studies
 test-long: lint $(LONG) ## check with more seeds, packages, a browser, and every study
 
 test-seeds: setup ## the unit tests with twenty seeds, the long ones and stale tables too
@@ -52,6 +52,9 @@ test-math: setup ## run every notebook on the machine's own math path
 
 test-browser: setup ## open a lesson in a browser and move its widgets (needs Chromium)
 	$(VENV) -m pytest tests/browser $(ARGS)
+
+test-book: setup $(BOOK)/stamp ## open every page of the book in a browser (needs Chromium)
+	$(VENV) -m pytest tests/book $(ARGS)
 
 test-colab: setup ## run every lesson as Colab would (ARGS=--colab-torch: its torch too)
 	$(VENV) -m tools.colab $(ARGS)
@@ -75,6 +78,42 @@ lint: setup ## check style and format of code and notebooks
 
 bench: setup ## measure speed, memory and growth beside others (ARGS=course: every lesson)
 	$(VENV) -m benchmarks $(ARGS)
+
+book: setup $(BOOK)/stamp ## open every page of the book in a browser (needs Chromium)
+	$(VENV) -m pytest tests/book $(ARGS)
+
+test-colab: setup ## run every lesson as Colab would (ARGS=--colab-torch: its torch too)
+	$(VENV) -m tools.colab $(ARGS)
+
+NEWEST := .cache/newest
+test-newest: setup ## check everything with the newest release of each package
+	$(PYTHON) -m venv --clear $(NEWEST)
+	$(PYTHON) tools/newest.py > $(NEWEST)/requirements.txt
+	$(NEWEST)/bin/python -m pip install --quiet --requirement $(NEWEST)/requirements.txt
+	$(NEWEST)/bin/python -m pytest $(PARALLEL) $(ARGS)
+
+studies: setup ## run the studies and store their tables (NAME=… for one)
+	$(VENV) -m studies $(NAME)
+
+run: setup ## execute all notebooks and store their outputs (ARGS="path …" for some)
+	$(VENV) -m tools.notebooks run $(ARGS)
+
+lint: setup ## check style and format of code and notebooks
+	$(VENV) -m ruff check .
+	$(VENV) -m ruff format --check .
+
+bench: setup ## measure speed, memory and growth beside others (ARGS=course: every lesson)
+	$(VENV) -m benchmarks $(ARGS)
+
+# Sphinx has an environment of its own: no lesson needs it.
+BOOK := .cache/book
+$(BOOK)/stamp: book/requirements.txt
+	$(PYTHON) -m venv --clear $(BOOK)
+	$(BOOK)/bin/python -m pip install --quiet --requirement $<
+	touch $@
+
+book: setup $(BOOK)/stamp ## build the course as a site (ARGS=--serve opens it)
+	$(VENV) -m book $(ARGS)
 
 publish: setup ## stamp URL=https://github.com/<owner>/<name> into cells and badges
 	$(VENV) -m tools.publish $(URL) $(TAG)

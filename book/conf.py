@@ -28,5 +28,6 @@ html_theme_options = {
     "use_download_button": False,
     "use_fullscreen_button": False,
     "navigation_with_keys": True,
+    "navbar_persistent": [],  # the side bar has the search field
 }
 suppress_warnings = ["myst.header"]  # solutions have exercises' headings right below

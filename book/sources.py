@@ -240,10 +240,28 @@ def section(text: str, heading: str) -> str:
     raise KeyError(heading)
 
 
+LIVE = """```{raw} html
+<link rel="stylesheet" href="translator/translator.css">
+<script defer src="translator/transformer.js"></script>
+<script defer src="translator/text.js"></script>
+<script defer src="translator/heatmap.js"></script>
+<script defer src="translator/translator.js"></script>
+<div class="live-translator" data-live-translator="small">
+<noscript><img src="translator/data/still.png" alt="An attention map of the translator
+with the true alignment over it"></noscript>
+</div>
+```
+
+It runs in this page; nothing is sent anywhere. <a href="translator/index.html">The live
+translator</a> shows all its layers and heads, its steps, and what becomes of a sentence
+when a head is switched off or a vector patched."""
+
+
 def home(names: list[str]) -> str:
     """The first page, from README: what one can do afterwards, lessons, routes."""
     text = (ROOT / "README.md").read_text("utf-8")
     opening = text.split("\n## ")[0]
+    opening = opening[: opening.index("<img ")] + LIVE
     contents = [f"notebooks/{name}" for name in names]
     solutions = [f"notebooks/solutions/{name}" for name in names]
     parts = [

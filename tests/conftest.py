@@ -47,5 +47,6 @@ def close_figures(monkeypatch):
     monkeypatch.setattr(plt, "show", lambda: plt.close("all"))
 
 
-# They need a browser: `make test-browser` runs them, a plain run does not collect them.
-collect_ignore = ["browser"]
+# They need a browser: `make test-browser` and `make test-book` run them, a plain run
+# does not collect them.
+collect_ignore = ["browser", "book"]

@@ -27,7 +27,7 @@ def test_every_target_of_make_that_is_named_exists(page):
 
 def test_every_folder_is_named():
     named = set(re.findall(r"^\| `(\S+/)` \|", section("Where things are"), re.M))
-    folders = [ROOT / "notebooks", ROOT / "tests"]
+    folders = [ROOT / "notebooks", ROOT / "tests", ROOT / "book"]
     folders += [path.parent for path in ROOT.glob("[a-z]*/__init__.py")]
     folders += [path.parent for path in ROOT.glob("helpers/*/__init__.py")]
     there = {f"{path.relative_to(ROOT).as_posix()}/" for path in folders}

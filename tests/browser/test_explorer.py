@@ -9,28 +9,16 @@ import shutil
 import socket
 import subprocess
 import sys
-import time
 from contextlib import contextmanager
 from urllib.error import URLError
 from urllib.request import urlopen
 
-import pytest
+from chromium import browser, needs_chromium, wait
 
 from tools.reproducible import ROOT
 
 LESSON = "12_reading_attention.ipynb"
 TOKEN = "only-for-this-test"
-CHROMIUM = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))),
-    None,
-)
-DRIVER = shutil.which("chromedriver")
-MISSING = "Chromium" if CHROMIUM is None else "chromedriver" if DRIVER is None else ""
-FLAGS = (
-    "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run "
-    "--disable-background-networking --disable-component-update --disable-sync "
-    "--window-size=1400,1400"
-)
 # What is asked of the page; the explorer is the one output with a slider.
 EXPLORER = "document.querySelector('.jp-OutputArea-child:has(.noUi-handle)')"
 # The notebook's own indicator; it says "idle" before there is a kernel, too.
@@ -50,16 +38,6 @@ PICTURE = f"""
     canvas.getContext('2d').drawImage(image, 0, 0);
     return canvas.toDataURL();
 """
-
-
-def wait(question, seconds, what):
-    """What `question()` gives as soon as it is true; the test fails after `seconds`."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if answer := question():
-            return answer
-        time.sleep(0.3)
-    pytest.fail(f"{what}: not within {seconds} s")
 
 
 @contextmanager
@@ -98,23 +76,6 @@ def answers(url):
         return False
 
 
-@contextmanager
-def browser(profile):
-    """Chromium without a window."""
-    from selenium import webdriver
-    from selenium.webdriver.chrome.service import Service
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    for flag in (*FLAGS.split(), f"--user-data-dir={profile}"):
-        options.add_argument(flag)
-    driver = webdriver.Chrome(options=options, service=Service(DRIVER))
-    try:
-        yield driver
-    finally:
-        driver.quit()
-
-
 def choose(driver, *names):
     """Click through the menus."""
     for name in names:
@@ -127,7 +88,7 @@ def choose(driver, *names):
         wait(entry, 20, f"the menu's entry {name}").click()
 
 
-@pytest.mark.skipif(bool(MISSING), reason=f"no {MISSING} found: install chromium")
+@needs_chromium
 def test_the_slider_changes_the_picture(tmp_path):
     from selenium.webdriver.common.keys import Keys
 
