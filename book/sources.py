@@ -26,13 +26,23 @@ from tools.reproducible import ROOT
 BOOK = Path(__file__).parent
 SOURCES, SITE = BOOK / "_sources", BOOK / "_build" / "html"
 TITLES = {"title", "titles"}
-MORE = ["notebooks/glossary", "claims", "notebooks/five_readings", "differs"]
+MORE = [
+    "notebooks/glossary",
+    "claims",
+    "javascript",
+    "notebooks/five_readings",
+    "differs",
+]
 FOLDED = {"setup": "hide-cell", "map": "hide-input"}
 TRY_FIRST = """```{admonition} Try first
 :class: tip
 These are worked answers. Before you read one, write your own in
 [the lesson](%s), and let the check answer it.
 ```"""
+OPENING = re.compile(r"\*\*What you'll do\.\*\* (.+)")
+# A notebook links to the translator's page in the repository, which the site has, too.
+TRANSLATOR_LINK = re.compile(r"\[([^\]]+)\]\(\.\./book/translator/index\.html\)")
+TRANSLATOR_PAGE = r'<a href="../translator/index.html">\1</a>'
 ANCHOR = re.compile(r"(?<=\.ipynb)#[^)\s]+")
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
 
@@ -221,14 +231,22 @@ def page(path: Path) -> NotebookNode:
             cell.metadata["mystnb"] = {"image": {"alt": drawn[cell.id].text}}
         if cell.cell_type == "markdown":
             cell.source = ANCHOR.sub(lambda m: unquote(m[0]), cell.source)
+            cell.source = TRANSLATOR_LINK.sub(TRANSLATOR_PAGE, cell.source)
         cells.append(cell)
         if number == 0:
-            extra = [where_else(path)]
+            found = OPENING.search(cell.source)
+            purpose = found[1] if found else cell.source.split("\n")[0]
+            extra = [where_else(path), description(purpose)]
             if solution:
                 extra.insert(0, TRY_FIRST % f"../{path.name}")
             cells.append(new_markdown_cell("\n\n".join(extra)))
     notebook.cells = cells
     return notebook
+
+
+def description(text: str) -> str:
+    """What search engines are told of a page, as Markdown that shows nothing."""
+    return f"```{{eval-rst}}\n.. meta::\n   :description: {plain(text)}\n```"
 
 
 def section(text: str, heading: str) -> str:
@@ -270,6 +288,7 @@ def home(names: list[str]) -> str:
         "## Beside the lessons\n\n"
         "- [Glossary](notebooks/glossary.md)\n"
         "- [Every figure and what it claims](claims.md)\n"
+        "- [The Transformer in plain JavaScript](javascript.md)\n"
         "- [How it differs from others](differs.md)",
         toctree("Lessons", contents),
         toctree("Solutions", solutions),
@@ -282,6 +301,18 @@ def toctree(caption: str, entries: list[str]) -> str:
     """A part of the table of contents, which shows in the side bar alone."""
     head = f"```{{toctree}}\n:hidden:\n:maxdepth: 1\n:caption: {caption}\n\n"
     return head + "\n".join(entries) + "\n```"
+
+
+def in_javascript() -> str:
+    """The page that shows the Transformer once more, as the live translator runs it."""
+    return """# The Transformer in plain JavaScript
+
+[The live translator](index.md) runs this file. It has the names and the order of the
+course's Python, so each function can be read beside its lesson.
+
+```{literalinclude} transformer.js
+:language: javascript
+```"""
 
 
 def differs() -> str:
@@ -345,11 +376,16 @@ def write(target: Path = SOURCES) -> list[Figure]:
         shutil.copy(path, folder / path.name)
         copy_linked(path.read_text("utf-8"), path.parent, target)
     copy_linked((ROOT / "README.md").read_text("utf-8"), ROOT, target)
-    shutil.copy(NOTEBOOKS / "cross_attention.png", folder)
-    pages = {"index": home(names), "differs": differs(), "claims": claims(found)}
-    for name, text in pages.items():
-        (target / f"{name}.md").write_text(text + "\n", "utf-8", newline="\n")
-    for name in ("conf.py", "anchors.py", "_static"):
-        copy = shutil.copytree if (BOOK / name).is_dir() else shutil.copy
-        copy(BOOK / name, target / name)
+    pages = {
+        "index": (home(names), "The Transformer, built piece by piece in PyTorch"),
+        "differs": (differs(), "How the course differs from others"),
+        "claims": (claims(found), "Every figure, what it claims, and its command"),
+        "javascript": (in_javascript(), "The Transformer in plain JavaScript"),
+    }
+    for name, (text, purpose) in pages.items():
+        text = f"{text}\n\n{description(purpose)}\n"
+        (target / f"{name}.md").write_text(text, "utf-8", newline="\n")
+    for name in ("conf.py", "anchors.py", "translator/transformer.js"):
+        shutil.copy(BOOK / name, target)
+    shutil.copytree(BOOK / "_static", target / "_static")
     return found

@@ -139,6 +139,12 @@ def test_every_picture_has_a_text(pages):
     assert not bare, bare
 
 
+def test_every_page_says_what_it_is(pages):
+    own = {p: x for p, x in pages.items() if p not in ("genindex.html", "search.html")}
+    silent = [p for p, page in own.items() if not page.head.get("description")]
+    assert silent == ["notebooks/five_readings.html", "notebooks/glossary.html"]
+
+
 # -- in a browser ----------------------------------------------------------------------
 
 
