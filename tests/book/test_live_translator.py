@@ -322,13 +322,16 @@ def test_the_first_translation_comes_within_two_seconds(page, translator):
 
 def test_further_translations_take_a_tenth_of_a_second(page, corpus):
     longest = sorted(corpus.test, key=lambda pair: -len(pair.source))[:10]
+    taken = []
     asked = """
         live[0].ask(arguments[0]);
         return Number(live[0].root.dataset.milliseconds);
     """
     for pair in (*longest, *corpus.test[:20]):
-        # The better of two: another process may hold the core for a moment.
-        assert min(page.ask(asked, pair.source) for _ in range(2)) < 100, pair.source
+        # The best of five: other processes may hold the cores for a moment.
+        taken.append(min(page.ask(asked, pair.source) for _ in range(5)))
+    print(f"milliseconds: {min(taken)} to {max(taken)}")
+    assert max(taken) < 100
 
 
 def test_the_page_is_light_and_asks_nobody_else(page, address):
