@@ -604,6 +604,30 @@ def test_the_page_takes_a_sentence_from_its_address(driver, address, translator)
     assert [Page(driver).text("french")] == expected
 
 
+def test_another_page_shows_it_small_and_more_than_once(driver, site, address):
+    page = (site / "index.html").read_text("utf-8")
+    whole = '<div class="live-translator" data-live-translator>'
+    small = whole.replace("translator>", 'translator="small"></div>')
+    assert page.count(whole) == 1
+    (site / "two.html").write_text(page.replace(whole, small + whole), "utf-8")
+    emulate(driver, PHONE)
+    open_page(driver, f"{address}two.html")
+    two = Page(driver)
+    assert two.ask("live[1].ask('he sees the dog.'); return live.length") == 2
+    french = [found.text for found in two.all(".lt-french")]
+    assert french == ["il n'entend pas la vache triste.", "il voit le chien."]
+    for name, shown in (("map svg", 2), ("heads", 1), ("patch", 1)):
+        found = [part.is_displayed() for part in two.all(f".lt-{name}")]
+        assert found == [shown == 2, True]
+    ids = two.ask(
+        "return [...document.querySelectorAll('[id]')].map((node) => node.id)"
+    )
+    ids = [
+        name for name in ids if name != "hidden-cell"
+    ]  # the same pattern in each map
+    assert len(ids) == len({*ids}) and errors(driver) == []
+
+
 def test_without_javascript_a_still_picture_and_a_sentence_are_shown(driver, address):
     emulate(driver, DESKTOP)
     off = {"value": True}
