@@ -5,7 +5,7 @@
 
 .DEFAULT_GOAL := help
 .PHONY: help setup lab check test test-long test-seeds test-math test-browser test-book \
-	test-colab test-newest studies run lint bench book publish
+	test-export test-colab test-newest studies run lint bench book publish
 
 # The first Python that the course supports; else python3, whose error says the rest.
 # .venv's own starts fastest: what python3 names may be a script that looks for one.
@@ -41,7 +41,7 @@ test: lint ## check everything once: style, laws, helpers, and every notebook's 
 	$(VENV) -m pytest $(PARALLEL) $(ARGS)
 
 # Hours; with -k, make goes on after a part that failed.
-LONG := test-seeds test-math test-browser test-book test-colab test-newest studies
+LONG := test-seeds test-math test-browser test-book test-export test-colab test-newest studies
 test-long: lint $(LONG) ## check with more seeds, packages, a browser, and every study
 
 test-seeds: setup ## the unit tests with twenty seeds, the long ones and stale tables too
@@ -56,6 +56,13 @@ test-browser: setup ## open a lesson in a browser and move its widgets (needs Ch
 test-book: setup $(BOOK)/stamp ## open every page of the book in a browser (needs Chromium)
 	$(VENV) -m pytest tests/book $(ARGS)
 
+# An engine that only the export needs; .venv stays as it is.
+CTRANSLATE2 := .cache/ctranslate2
+test-export: setup ## export a translator to CTranslate2 and compare (fetches it)
+	$(VENV) -m pip install --quiet --no-deps --upgrade --target $(CTRANSLATE2) \
+	ctranslate2==4.8.5
+	PYTHONPATH=$(CTRANSLATE2) $(VENV) -m pytest tests/test_translator_export.py $(ARGS)
+
 test-colab: setup ## run every lesson as Colab would (ARGS=--colab-torch: its torch too)
 	$(VENV) -m tools.colab $(ARGS)
 
@@ -67,7 +74,7 @@ test-newest: setup ## check everything with the newest release of each package
 	$(NEWEST)/bin/python -m pytest $(PARALLEL) $(ARGS)
 
 studies: setup ## run the studies and store their tables (NAME=… for one)
-	$(VENV) -m studies $(NAME)
+	PYTHONPATH=$(CTRANSLATE2) $(VENV) -m studies $(NAME)
 
 run: setup ## execute all notebooks and store their outputs (ARGS="path …" for some)
 	$(VENV) -m tools.notebooks run $(ARGS)

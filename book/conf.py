@@ -1,9 +1,13 @@
 """Sphinx's settings. `book.sources` writes the pages' sources, beside `_build`."""
 
 import sys
+import tomllib
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
+HERE = Path(__file__).parent  # the folder of the pages' sources, two below the root
+sys.path.insert(0, str(HERE))
+pyproject = tomllib.loads((HERE.parents[1] / "pyproject.toml").read_text("utf-8"))
+repository = pyproject["tool"]["course"]["repository"]
 
 project = "The Transformer, piece by piece"
 author = "The course's authors"
@@ -21,8 +25,12 @@ html_theme = "sphinx_book_theme"
 html_title = project
 html_static_path = ["_static"]
 html_css_files = ["book.css"]
+html_js_files = [("book.js", {"defer": "defer"})]
 html_favicon = "_static/icon.svg"
 html_context = {"default_mode": "auto"}  # light or dark, as the system is
+# Where the site is published, if anywhere: `make publish` writes the course's address.
+owner, _, name = repository.removeprefix("https://github.com/").partition("/")
+html_baseurl = f"https://{owner}.github.io/{name}/" if repository else ""
 html_copy_source = False
 html_show_sourcelink = False
 html_theme_options = {

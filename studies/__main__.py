@@ -34,7 +34,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.stale and not tables.is_stale(name):
             continue
         started = time.perf_counter()
-        tables.store(name)
+        try:
+            tables.store(name)
+        except ModuleNotFoundError as error:
+            if error.name not in tables.OPTIONAL:
+                raise
+            print(
+                f"studies/{name}.csv: left as it is, without {error.name}", flush=True
+            )
+            continue
         minutes = (time.perf_counter() - started) / 60
         print(f"studies/{name}.csv: {minutes:.1f} minutes", flush=True)
         if 60 * minutes > LIMIT:

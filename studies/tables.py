@@ -13,6 +13,8 @@ from helpers.scale.checkpoints import write_atomically
 FOLDER = Path(__file__).parent
 PICTURES = FOLDER.parent / "helpers" / "plots"
 OWN = {"__init__", "__main__", "tables"}
+# What a study may need that the course does not install.
+OPTIONAL = {"ctranslate2"}
 NAMES = sorted({path.stem for path in FOLDER.glob("*.py")} - OWN)
 
 

@@ -14,9 +14,9 @@ function vector(length, f) {
   return result;
 }
 function dot(a, b) {
-  let sum = 0;
-  for (let i = 0; i < a.length; i++) sum += a[i] * b[i];
-  return sum;
+  let [even, odd, i] = [0, 0, 0]; // two sums side by side are quicker than one
+  for (; i + 1 < a.length; i += 2) { even += a[i] * b[i]; odd += a[i + 1] * b[i + 1]; }
+  return even + odd + (i < a.length ? a[i] * b[i] : 0);
 }
 // product is A Bᵀ: every row of the one with every row of the other.
 const product = (a, b) => a.map((row) => vector(b.length, (j) => dot(row, b[j])));

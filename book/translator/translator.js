@@ -61,7 +61,8 @@ function read_sentences({ phenomena, splits, sentences }) {
     const alignment = [];
     for (let i = 0; i < digits.length; i += 2) alignment.push([digits[i], digits[i + 1]]);
     const names = phenomena.filter((_, bit) => (shown >> bit) & 1);
-    return { source, target, alignment, phenomena: names, split: splits[split] };
+    const words = split_words(source);
+    return { source, words, target, alignment, phenomena: names, split: splits[split] };
   });
   const by_source = new Map(pairs.map((pair) => [key_of(pair.source), pair]));
   return { phenomena, pairs, by_source };
@@ -506,8 +507,7 @@ class LiveTranslator {
   suggest_donors() {
     const own = this.texts.source;
     const scored = [];
-    for (const { source } of this.corpus.pairs) {
-      const words = split_words(source);
+    for (const { source, words } of this.corpus.pairs) {
       if (words.length !== own.length - 1) continue;
       const same = words.filter((word, i) => word === own[i]).length;
       if (same < words.length) scored.push([same, source]);

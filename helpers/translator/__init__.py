@@ -4,6 +4,7 @@
     python -m helpers.translator train --corpus multi30k --source de --target en \\
         --minutes 10 --output runs/de-en
     python -m helpers.translator translate --model runs/de-en "Ein Hund läuft."
+    python -m helpers.translator export --model runs/de-en --output served/de-en
     torchrun --nproc-per-node 2 -m helpers.translator train --output runs/toy
 """
 

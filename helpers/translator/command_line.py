@@ -1,4 +1,4 @@
-"""The command line that trains a translator and uses one."""
+"""The command line that trains a translator, uses one, and exports it."""
 
 import argparse
 import sys
@@ -18,11 +18,13 @@ from helpers.decoding import beam_search, greedy_decode
 from helpers.evaluation import bleu, bleu_signature, exact_match
 from helpers.multi30k import ParallelText, TextPair
 from helpers.runtime import best_device, device_name
-from helpers.scale.checkpoints import resume_run
+from helpers.scale.checkpoints import CheckpointError, resume_run
 from helpers.scale.precision import PRECISIONS, Precision, best_precision
 from helpers.scale.processes import OneProcess, Processes, process_group
 from helpers.scale.runs import saved_epochs
 from helpers.training import EpochReport, Trainer
+from helpers.translator.export import engine
+from helpers.translator.export import export as write_served
 from helpers.translator.model import MODEL_FILE, Translator
 from helpers.translator.recipes import (
     CORPORA,
@@ -226,6 +228,48 @@ def translate(arguments: argparse.Namespace) -> None:
         print(*translation, flush=True)
 
 
+def export(arguments: argparse.Namespace) -> None:
+    """Write a model for CTranslate2, if both translate the test set alike."""
+    engine()  # what is missing is said before any work
+    path = Path(arguments.model)
+    folder, path = (path, path / MODEL_FILE) if path.is_dir() else (path.parent, path)
+    translator = Translator.load(path)
+    corpus = arguments.corpus or corpus_of(folder / RUN_FILE)
+    name, _, direction = corpus.partition(" ")
+    source, _, target = direction.partition("-")
+    text = load_text(
+        name,
+        arguments.data,
+        source=source or arguments.source,
+        target=target or arguments.target,
+        test=arguments.test,
+    )
+    sentences = [sentence for sentence, _ in text.test]
+    write_served(translator, arguments.output, sentences)
+    print(
+        f"{len(sentences)} test sentences: CTranslate2 writes the same tokens, "
+        f"greedily; saved in {arguments.output}"
+    )
+
+
+def corpus_of(run: Path) -> str:
+    """What a saved run learnt from, "multi30k de-en" for example.
+
+    ValueError if there is no such run, CheckpointError if it cannot be read.
+    """
+    if not run.exists():
+        raise ValueError(
+            f"there is no {run}, which would say what the model learnt from: give "
+            f"--corpus {' or --corpus '.join(CORPORA)}"
+        )
+    try:
+        return torch.load(run, weights_only=True, map_location="cpu")["settings"][
+            "corpus"
+        ]
+    except Exception as error:  # a damaged pickle may raise almost anything
+        raise CheckpointError(f"{run} is damaged or cut short: {error}") from error
+
+
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """The options, and in `run` the function that takes them.
 
@@ -233,18 +277,13 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """
     parser = argparse.ArgumentParser(
         prog="python -m helpers.translator",
-        description="Train a Transformer to translate, and translate with it.",
+        description="Train a Transformer to translate, translate with it, export it.",
     )
     commands = parser.add_subparsers(dest="command", required=True)
     learn = commands.add_parser("train", help=train.__doc__)
     learn.set_defaults(run=train)
     learn.add_argument("--corpus", choices=CORPORA, default="toy")
-    learn.add_argument(
-        "--data", help="Multi30k's folder (or COURSE_DATA; without, it is downloaded)"
-    )
-    learn.add_argument("--source", default="de", help="Multi30k: source language")
-    learn.add_argument("--target", default="en", help="Multi30k: target language")
-    learn.add_argument("--test", default="test_2016_flickr", help="Multi30k: test set")
+    add_data_options(learn)
     budget = learn.add_mutually_exclusive_group()
     budget.add_argument("--minutes", type=float, help="train for so long")
     budget.add_argument("--epochs", type=int, help="train for so many epochs")
@@ -258,6 +297,14 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     use.set_defaults(run=translate)
     use.add_argument("--model", required=True, help="folder that train wrote")
     use.add_argument("sentences", nargs="*", help="without any, lines of input")
+    serve = commands.add_parser("export", help=export.__doc__)
+    serve.set_defaults(run=export)
+    serve.add_argument("--model", required=True, help="folder that train wrote")
+    serve.add_argument(
+        "--corpus", choices=CORPORA, help="to compare on; by default what it learnt"
+    )
+    add_data_options(serve)
+    serve.add_argument("--output", required=True, help="folder for CTranslate2")
     for command in (learn, use):
         command.add_argument("--beam", type=beam_size, default=5, help="beam size")
         # The value that Multi30k's validation split prefers; the paper has 0.6.
@@ -265,6 +312,18 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
             "--length-penalty", type=float, default=1.5, help="of beam search"
         )
     return parser.parse_args(arguments)
+
+
+def add_data_options(command: argparse.ArgumentParser) -> None:
+    """Which files of Multi30k are read, and from where."""
+    command.add_argument(
+        "--data", help="Multi30k's folder (or COURSE_DATA; without, it is downloaded)"
+    )
+    command.add_argument("--source", default="de", help="Multi30k: source language")
+    command.add_argument("--target", default="en", help="Multi30k: target language")
+    command.add_argument(
+        "--test", default="test_2016_flickr", help="Multi30k: test set"
+    )
 
 
 def beam_size(text: str) -> int:

@@ -322,13 +322,16 @@ def test_the_first_translation_comes_within_two_seconds(page, translator):
 
 def test_further_translations_take_a_tenth_of_a_second(page, corpus):
     longest = sorted(corpus.test, key=lambda pair: -len(pair.source))[:10]
+    taken = []
     asked = """
         live[0].ask(arguments[0]);
         return Number(live[0].root.dataset.milliseconds);
     """
     for pair in (*longest, *corpus.test[:20]):
-        # The better of two: another process may hold the core for a moment.
-        assert min(page.ask(asked, pair.source) for _ in range(2)) < 100, pair.source
+        # The best of five: other processes may hold the cores for a moment.
+        taken.append(min(page.ask(asked, pair.source) for _ in range(5)))
+    print(f"milliseconds: {min(taken)} to {max(taken)}")
+    assert max(taken) < 100
 
 
 def test_the_page_is_light_and_asks_nobody_else(page, address):
@@ -599,6 +602,26 @@ def test_the_page_takes_a_sentence_from_its_address(driver, address, translator)
     open_page(driver, f"{address}index.html?sentence=he%20sees%20the%20bird.")
     expected = translator.translate(["he sees the bird."])
     assert [Page(driver).text("french")] == expected
+
+
+def test_another_page_shows_it_small_and_more_than_once(driver, site, address):
+    page = (site / "index.html").read_text("utf-8")
+    whole = '<div class="live-translator" data-live-translator>'
+    small = whole.replace("translator>", 'translator="small"></div>')
+    assert page.count(whole) == 1
+    (site / "two.html").write_text(page.replace(whole, small + whole), "utf-8")
+    emulate(driver, PHONE)
+    open_page(driver, f"{address}two.html")
+    two = Page(driver)
+    assert two.ask("live[1].ask('he sees the dog.'); return live.length") == 2
+    french = [found.text for found in two.all(".lt-french")]
+    assert french == ["il n'entend pas la vache triste.", "il voit le chien."]
+    for name, shown in (("map svg", 2), ("heads", 1), ("patch", 1)):
+        found = [part.is_displayed() for part in two.all(f".lt-{name}")]
+        assert found == [shown == 2, True]
+    named = "return [...document.querySelectorAll('[id]')].map((node) => node.id)"
+    ids = two.ask(named)
+    assert len(ids) == len({*ids}) >= 4 and errors(driver) == []
 
 
 def test_without_javascript_a_still_picture_and_a_sentence_are_shown(driver, address):

@@ -1,0 +1,152 @@
+"""A translator leaves for CTranslate2: what is written translates as the course does.
+
+The engine is optional: without it most of this is skipped, with its reason.
+"""
+
+import shutil
+import sys
+
+import pytest
+import torch
+from samples import SIZES, randomise
+
+from helpers.corpus import toy_corpus
+from helpers.multi30k import ParallelText
+from helpers.text import SubwordTokenizer, Vocabulary
+from helpers.transformer import Transformer, TransformerConfig
+from helpers.translator import MODEL_FILE, Translator, command_line, export
+from helpers.translator.command_line import RUN_FILE, main
+from helpers.translator.export import ExportError, ServedTranslator, specification
+
+CORPUS = toy_corpus(
+    train_size=300, validation_size=0, test_size=60, compositional_size=0
+)
+TEST = [pair.source for pair in CORPUS.test]
+
+
+@pytest.fixture(scope="module")
+def ctranslate2():
+    return pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed")
+
+
+def translator(*, subwords=False, **changes):
+    """A random one for toy sentences, with whole words or with shared subwords."""
+    pairs = [*CORPUS.train, *CORPUS.test]
+    sides = [pair.source for pair in pairs], [pair.target for pair in pairs]
+    if subwords:
+        texts = [SubwordTokenizer.train(sides[0] + sides[1], vocab_size=400)] * 2
+    else:
+        texts = [Vocabulary.from_texts(side, space_before="?") for side in sides]
+    options = {**SIZES, "share_embeddings": subwords, **changes}
+    model = Transformer(TransformerConfig(*map(len, texts), **options))
+    return Translator(randomise(model).eval(), *texts)
+
+
+@pytest.mark.parametrize("norm_first", [False, True], ids=["last", "first"])
+@pytest.mark.parametrize("subwords", [False, True], ids=["words", "subwords"])
+def test_the_engine_writes_the_same_tokens(ctranslate2, tmp_path, norm_first, subwords):
+    ours = translator(norm_first=norm_first, subwords=subwords)
+    assert export.export(ours, tmp_path / "served", TEST) == len(TEST)
+    served = ServedTranslator(tmp_path / "served")
+    options = {"max_length": SIZES["max_length"]}
+    expected = ours.translate(TEST, **options)
+    assert len({*expected}) > 3  # so that the sentence matters
+    assert served.translate(TEST, **options) == expected
+
+
+def spoil(monkeypatch):
+    """Let the conversion change a weight a little."""
+
+    def spoilt(ours):
+        with torch.no_grad():
+            bias = ours.model.decoder.layers[1].feed_forward.contract.bias
+            kept, bias[:] = bias.clone(), bias + torch.randn(len(bias))
+            spec = specification(ours)
+            bias[:] = kept
+        return spec
+
+    monkeypatch.setattr(export, "specification", spoilt)
+
+
+def test_another_translation_is_refused_and_nothing_is_written(
+    ctranslate2, tmp_path, monkeypatch
+):
+    spoil(monkeypatch)
+    ours = translator(norm_first=True)
+    with pytest.raises(ExportError) as raised:
+        export.export(ours, tmp_path / "served", TEST)
+    said = str(raised.value)
+    assert "sentences otherwise; the first is “" in said
+    first = said.partition("the first is “")[2].partition("”")[0]
+    (expected,) = ours.translate([first])
+    assert f"the course writes “{expected}”" in said
+    assert list(tmp_path.iterdir()) == []
+
+
+# -- the command line ------------------------------------------------------------------
+
+
+@pytest.fixture
+def saved(tmp_path, monkeypatch):
+    """A folder as train leaves it, and what it was compared on."""
+    translator(norm_first=True).save(tmp_path / "run" / MODEL_FILE)
+    torch.save({"settings": {"corpus": "toy"}}, tmp_path / "run" / RUN_FILE)
+    asked = []
+
+    def load_text(name, folder, **options):
+        asked.append((name, folder, options))
+        return ParallelText([], [], [(p.source, p.target) for p in CORPUS.test])
+
+    monkeypatch.setattr(command_line, "load_text", load_text)
+    return tmp_path / "run", asked
+
+
+def command(run, *more):
+    output = run.parent / "served"
+    return main(["export", "--model", str(run), "--output", str(output), *more])
+
+
+def test_without_the_engine_the_command_says_how_to_get_it(saved, monkeypatch, capsys):
+    run, asked = saved
+    monkeypatch.setitem(sys.modules, "ctranslate2", None)
+    assert command(run) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: this needs CTranslate2") and error.count("\n") == 1
+    assert "python -m pip install ctranslate2" in error
+    assert asked == [] and not (run.parent / "served").exists()
+
+
+def test_the_command_compares_on_what_the_model_learnt_from(ctranslate2, saved, capsys):
+    run, asked = saved
+    assert command(run) == 0
+    assert "60 test sentences: CTranslate2 writes the same" in capsys.readouterr().out
+    assert asked.pop()[0] == "toy"
+    assert (run.parent / "served" / "model.bin").exists()
+    torch.save({"settings": {"corpus": "multi30k fr-en"}}, run / RUN_FILE)
+    assert command(run) == 0
+    name, _, options = asked.pop()
+    assert (name, options["source"], options["target"]) == ("multi30k", "fr", "en")
+
+
+def test_a_model_without_its_run_needs_a_corpus(ctranslate2, saved, capsys):
+    run, asked = saved
+    alone = shutil.copy(run / MODEL_FILE, run.parent / "model.safetensors")
+    assert command(alone) == 2
+    assert "--corpus toy or --corpus multi30k" in capsys.readouterr().err
+    assert command(alone, "--corpus", "toy") == 0 and len(asked) == 1
+
+
+def test_a_damaged_run_is_named(ctranslate2, saved, capsys):
+    run, _ = saved
+    (run / RUN_FILE).write_bytes(b"half")
+    assert command(run) == 2
+    assert "run.pt is damaged or cut short" in capsys.readouterr().err
+
+
+def test_a_refusal_is_one_line(ctranslate2, saved, monkeypatch, capsys):
+    run, _ = saved
+    spoil(monkeypatch)
+    assert command(run) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: CTranslate2 writes ") and error.count("\n") == 1
+    assert not (run.parent / "served").exists()
