@@ -53,7 +53,17 @@ test-math: setup ## run every notebook on the machine's own math path
 test-browser: setup ## open a lesson in a browser and move its widgets (needs Chromium)
 	$(VENV) -m pytest tests/browser $(ARGS)
 
-test-book: setup $(BOOK)/stamp ## open every page of the book in a browser (needs Chromium)
+# Sphinx has an environment of its own, which no lesson needs.
+SPHINX := .cache/book
+$(SPHINX)/stamp: book/requirements.txt
+	$(PYTHON) -m venv --clear $(SPHINX)
+	$(SPHINX)/bin/python -m pip install --quiet --requirement $<
+	touch $@
+
+book: setup $(SPHINX)/stamp ## build the course as a site (ARGS=--serve opens it)
+	$(VENV) -m book $(ARGS)
+
+test-book: setup $(SPHINX)/stamp ## open every page of the book in a browser (needs Chromium)
 	$(VENV) -m pytest tests/book $(ARGS)
 
 # An engine that only the export needs; .venv stays as it is.
@@ -85,42 +95,6 @@ lint: setup ## check style and format of code and notebooks
 
 bench: setup ## measure speed, memory and growth beside others (ARGS=course: every lesson)
 	$(VENV) -m benchmarks $(ARGS)
-
-book: setup $(BOOK)/stamp ## open every page of the book in a browser (needs Chromium)
-	$(VENV) -m pytest tests/book $(ARGS)
-
-test-colab: setup ## run every lesson as Colab would (ARGS=--colab-torch: its torch too)
-	$(VENV) -m tools.colab $(ARGS)
-
-NEWEST := .cache/newest
-test-newest: setup ## check everything with the newest release of each package
-	$(PYTHON) -m venv --clear $(NEWEST)
-	$(PYTHON) tools/newest.py > $(NEWEST)/requirements.txt
-	$(NEWEST)/bin/python -m pip install --quiet --requirement $(NEWEST)/requirements.txt
-	$(NEWEST)/bin/python -m pytest $(PARALLEL) $(ARGS)
-
-studies: setup ## run the studies and store their tables (NAME=… for one)
-	$(VENV) -m studies $(NAME)
-
-run: setup ## execute all notebooks and store their outputs (ARGS="path …" for some)
-	$(VENV) -m tools.notebooks run $(ARGS)
-
-lint: setup ## check style and format of code and notebooks
-	$(VENV) -m ruff check .
-	$(VENV) -m ruff format --check .
-
-bench: setup ## measure speed, memory and growth beside others (ARGS=course: every lesson)
-	$(VENV) -m benchmarks $(ARGS)
-
-# Sphinx has an environment of its own: no lesson needs it.
-BOOK := .cache/book
-$(BOOK)/stamp: book/requirements.txt
-	$(PYTHON) -m venv --clear $(BOOK)
-	$(BOOK)/bin/python -m pip install --quiet --requirement $<
-	touch $@
-
-book: setup $(BOOK)/stamp ## build the course as a site (ARGS=--serve opens it)
-	$(VENV) -m book $(ARGS)
 
 publish: setup ## stamp URL=https://github.com/<owner>/<name> into cells and badges
 	$(VENV) -m tools.publish $(URL) $(TAG)
