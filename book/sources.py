@@ -30,6 +30,7 @@ MORE = [
     "notebooks/glossary",
     "claims",
     "javascript",
+    *sorted(f"book/{path.stem}" for path in BOOK.glob("*.md")),
     "notebooks/five_readings",
     "differs",
 ]
@@ -376,7 +377,12 @@ def write(target: Path = SOURCES) -> list[Figure]:
         shutil.copy(path, folder / path.name)
         copy_linked(path.read_text("utf-8"), path.parent, target)
     copy_linked((ROOT / "README.md").read_text("utf-8"), ROOT, target)
-    pages = {
+    pages = {}
+    for path in BOOK.glob("*.md"):  # in their folder, for their links start there
+        text = path.read_text("utf-8")
+        copy_linked(text, BOOK, target)
+        pages[f"book/{path.stem}"] = text, text.split("\n")[0]
+    pages |= {
         "index": (home(names), "The Transformer, built piece by piece in PyTorch"),
         "differs": (differs(), "How the course differs from others"),
         "claims": (claims(found), "Every figure, what it claims, and its command"),
@@ -384,7 +390,9 @@ def write(target: Path = SOURCES) -> list[Figure]:
     }
     for name, (text, purpose) in pages.items():
         text = f"{text}\n\n{description(purpose)}\n"
-        (target / f"{name}.md").write_text(text, "utf-8", newline="\n")
+        place = target / f"{name}.md"
+        place.parent.mkdir(exist_ok=True)
+        place.write_text(text, "utf-8", newline="\n")
     for name in ("conf.py", "anchors.py", "translator/transformer.js"):
         shutil.copy(BOOK / name, target)
     shutil.copytree(BOOK / "_static", target / "_static")
