@@ -3,6 +3,7 @@
 The engine is optional: without it most of this is skipped, with its reason.
 """
 
+import re
 import shutil
 import sys
 
@@ -11,13 +12,17 @@ import torch
 from samples import SIZES, randomise
 
 from helpers.corpus import toy_corpus
+from helpers.decoding import translate_ids
 from helpers.multi30k import ParallelText
+from helpers.studies import study
 from helpers.text import SubwordTokenizer, Vocabulary
 from helpers.transformer import Transformer, TransformerConfig
 from helpers.translator import MODEL_FILE, Translator, command_line, export
 from helpers.translator.command_line import RUN_FILE, main
 from helpers.translator.export import ExportError, ServedTranslator, specification
+from tools.reproducible import ROOT
 
+PAGE = (ROOT / "book" / "serving.md").read_text("utf-8")
 CORPUS = toy_corpus(
     train_size=300, validation_size=0, test_size=60, compositional_size=0
 )
@@ -52,6 +57,42 @@ def test_the_engine_writes_the_same_tokens(ctranslate2, tmp_path, norm_first, su
     expected = ours.translate(TEST, **options)
     assert len({*expected}) > 3  # so that the sentence matters
     assert served.translate(TEST, **options) == expected
+
+
+def test_the_page_shows_how_to_use_what_was_written(ctranslate2, tmp_path, monkeypatch):
+    ours = translator(norm_first=True, subwords=True, max_length=300)
+    export.export(ours, tmp_path / "served" / "de-en", TEST)
+    monkeypatch.chdir(tmp_path)
+    codes = re.findall(r"^```python\n(.*?)^```", PAGE, re.M | re.S)
+    source = ours.source_text.encode(TEST[0])
+    # CTranslate2's own limit is another one; a random model reaches any.
+    for code, limit in zip(codes, (100, 256), strict=True):
+        assert "beam_size=5" in code and "Ein Hund läuft." in code
+        code = code.replace("beam_size=5", "beam_size=1")
+        found = {"said": []}
+        code = code.replace("Ein Hund läuft.", TEST[0]).replace(
+            "print(", "said.append("
+        )
+        exec(compile(code, "book/serving.md", "exec"), found)
+        (expected,) = translate_ids(ours.model, [source], max_length=limit)
+        text = ours.target_text.decode(expected)
+        assert found["said"] in ([text], [[text]])
+
+
+def test_the_page_quotes_the_study():
+    table = study("serving").set_index(["corpus", "search"])
+    names = {"toy": "toy", "multi30k": "Multi30k"}
+    rows = {line for line in PAGE.splitlines() if re.match(r"\| (toy|Multi30k) ", line)}
+    expected = set()
+    for corpus, search in table.index.unique():
+        ours, theirs = table.loc[corpus, search].to_dict("records")
+        assert ours["engine"] == "course" and ours["sentences"] == 1_000
+        speeds = [row["sentences_per_cpu_second"] for row in (ours, theirs)]
+        cells = [names[corpus], search, *(f"{speed:,}" for speed in speeds)]
+        cells += [f"{speeds[1] / speeds[0]:.1f}", f"{theirs['same']:,}"]
+        cells += [f"{row['bleu']:.2f}" for row in (ours, theirs)]
+        expected.add(f"| {' | '.join(cells)} |")
+    assert rows == expected and len(rows) == 4
 
 
 def spoil(monkeypatch):

@@ -1,0 +1,102 @@
+"""What does an engine for serving make of a trained translator?
+
+The same weights in the course's code and, exported, in CTranslate2: the same search in
+float32, in turns, on one thread each. The beam has no length penalty here, since the
+two engines' penalties differ. Seconds are the processor's, not the clock's, so that
+other work beside it hardly matters.
+"""
+
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import ctranslate2
+
+from helpers.decoding import beam_search, greedy_decode, translate_ids
+from helpers.evaluation import bleu
+from helpers.multi30k import ParallelText, load_multi30k
+from helpers.training import Trainer
+from helpers.translator.export import ServedTranslator, export
+from helpers.translator.model import Translator
+from helpers.translator.recipes import (
+    RECIPES,
+    Recipe,
+    build,
+    load_text,
+    trained_toy,
+    with_seed,
+)
+
+EPOCHS = 3  # of lesson 13's recipe
+BEAMS = {"greedy": 1, "beam of 5": 5}
+TURNS = 5  # of which the quickest counts
+
+
+def rows(*, tiny: bool = False) -> Iterator[dict]:
+    """A row for each corpus, search and engine; `tiny` learns a few toy sentences."""
+    if tiny:
+        recipe = with_seed(RECIPES["toy"], 0, epochs=1)
+        yield from both(
+            learn(recipe, load_text("toy"), few=8), load_text("toy"), "toy", 4
+        )
+        return
+    yield from both(trained_toy(), load_text("toy"), "toy")
+    recipe = with_seed(RECIPES["multi30k"], 0, minutes=None, epochs=EPOCHS)
+    text = load_multi30k()
+    yield from both(learn(recipe, text), text, "multi30k")
+
+
+def learn(recipe: Recipe, text: ParallelText, few: int | None = None) -> Translator:
+    """A translator trained by the recipe."""
+    translator = build(recipe, text)
+    pairs = translator.encode_pairs(text.train[:few])
+    checked = translator.encode_pairs(text.validation[:few])
+    Trainer(translator.model, pairs, checked, recipe.training).fit()
+    return translator
+
+
+def both(
+    translator: Translator, text: ParallelText, corpus: str, few: int | None = None
+) -> Iterator[dict]:
+    """The rows of one model; `same` counts sentences of which both write all tokens."""
+    sources, references = zip(*text.test[:few], strict=True)
+    ids = [translator.source_text.encode(source) for source in sources]
+    with tempfile.TemporaryDirectory() as folder:
+        export(translator, folder, sources)
+        served = ServedTranslator(folder)
+        for search, size in BEAMS.items():
+            decode = partial(beam_search, beam_size=size, length_penalty=0.0)
+            decode = greedy_decode if size == 1 else decode
+            options = {"beam_size": size, "length_penalty": 0.0}
+            engines = {
+                "course": partial(translate_ids, translator.model, ids, decode=decode),
+                f"CTranslate2 {ctranslate2.__version__}": partial(
+                    served.translate_ids, ids, **options
+                ),
+            }
+            written, seconds = in_turns(engines)
+            for engine, outputs in written.items():
+                said = [translator.target_text.decode(tokens) for tokens in outputs]
+                pairs = zip(outputs, written["course"], strict=True)
+                yield {
+                    "corpus": corpus,
+                    "search": search,
+                    "engine": engine,
+                    "sentences": len(ids),
+                    "same": sum(one == other for one, other in pairs),
+                    "bleu": round(bleu(said, references), 2),
+                    "sentences_per_cpu_second": round(len(ids) / seconds[engine]),
+                }
+
+
+def in_turns(engines: dict[str, Callable]) -> tuple[dict[str, list], dict[str, float]]:
+    """What each engine writes, and the processor's seconds of its quickest turn."""
+    written, seconds = {}, {}
+    for _ in range(TURNS):
+        for name, run in engines.items():
+            started = time.process_time()
+            written[name] = run()
+            taken = time.process_time() - started
+            seconds[name] = min(taken, seconds.get(name, taken))
+    return written, seconds
