@@ -91,6 +91,18 @@ def test_a_rule_is_the_mask_that_it_makes():
     torch.testing.assert_close(found, due, atol=1e-6, rtol=0)
 
 
+def test_a_rule_gets_positions_on_the_device_of_the_keys():
+    given, seen = inputs(SIZES[1]), set()
+
+    def rule(query, key):
+        seen.update({query.device, key.device})
+        return key <= query
+
+    with torch.device("meta"):  # where tensors go for which nothing is said
+        block_attention(*given, rule, block=3)
+    assert seen == {given[0].device}
+
+
 def test_leading_axes_are_any():
     for leading in ((), (4,), (2, 1, 3)):
         query, key = torch.randn(*leading, 5, 4), torch.randn(*leading, 6, 4)
@@ -101,13 +113,14 @@ def test_leading_axes_are_any():
 
 
 def test_hidden_blocks_are_skipped():
+    key = torch.randn(12, 2)
     causal = [
-        [*visible_blocks(lambda q, k: k <= q, rows, 12, 4)] for rows in blocks(12, 4)
+        [*visible_blocks(lambda q, k: k <= q, rows, key, 4)] for rows in blocks(12, 4)
     ]
     assert [len(row) for row in causal] == [1, 2, 3]
     mask = torch.zeros(2, 12, 12, dtype=torch.bool)
     mask[1, 5, 9] = True  # in one of two maps
-    found = [[c for c, _ in visible_blocks(mask, r, 12, 4)] for r in blocks(12, 4)]
+    found = [[c for c, _ in visible_blocks(mask, r, key, 4)] for r in blocks(12, 4)]
     assert found == [[], [slice(8, 12)], []]
 
 

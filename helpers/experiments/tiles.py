@@ -1,7 +1,9 @@
 """What lesson 19 measures of attention in blocks: equality, memory, tiles."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from statistics import median
+from time import perf_counter
 
 import torch
 from torch import Tensor
@@ -72,17 +74,18 @@ def largest_difference(way: Way) -> tuple[int, float]:
     return len(found), worst.item()
 
 
-def one_pass_error(one_pass: Way, kind: str, **left_out: bool) -> float:
+def one_pass_error(
+    one_pass: Way, *, add: float = 0.0, falling: bool = False, **left_out: bool
+) -> float:
     """The largest error of one_pass(scores, values, **left_out) over three seeds.
 
-    20 scores as drawn, falling, or all larger by 100; NaN if one is.
+    20 scores of a standard normal, plus `add`, as drawn or falling; NaN if one is.
     """
     found = []
     for seed in range(3):
         generator = torch.Generator().manual_seed(seed)
         drawn, values = torch.randn(2, 20, generator=generator)
-        falling = drawn.sort(descending=True).values
-        scores = {"as drawn": drawn, "falling": falling, "large": drawn + 100}[kind]
+        scores = add + (drawn.sort(descending=True).values if falling else drawn)
         due = scores.softmax(dim=0) @ values
         found.append((one_pass(scores, values, **left_out) - due).abs())
     return torch.stack(found).max().item()
@@ -96,6 +99,17 @@ def products(way: Way, length: int) -> tuple[float, float]:
         forward = counter.get_total_flops() / unit
         context.sum().backward()
         return forward, counter.get_total_flops() / unit - forward
+
+
+def medians(ways: Mapping[str, Way], length: int, rounds: int = 5) -> dict[str, float]:
+    """The median seconds of each way, forward and backward, taken in turns."""
+    inputs, found = make_inputs(length), {name: [] for name in ways}
+    for _ in range(rounds):
+        for name, way in ways.items():
+            start = perf_counter()
+            torch.autograd.grad(way(*inputs).sum(), inputs)
+            found[name].append(perf_counter() - start)
+    return {name: median(taken) for name, taken in found.items()}
 
 
 def numbers_moved(way: Way, length: int, *block: int) -> int:
@@ -117,9 +131,9 @@ def whole_mask(rule: Rule, length: int) -> Tensor:
 
 def grid(rule: Rule, length: int, block: int) -> Tensor:
     """Which tiles (query blocks, key blocks) `visible_blocks` gives."""
-    size = len(blocks(length, block))
+    size, key = len(blocks(length, block)), torch.empty(length, 0)
     found = torch.zeros(size, size, dtype=torch.bool)
     for i, rows in enumerate(blocks(length, block)):
-        for columns, _ in visible_blocks(rule, rows, length, block):
+        for columns, _ in visible_blocks(rule, rows, key, block):
             found[i, columns.start // block] = True
     return found
