@@ -5,6 +5,7 @@ import torch
 from torch.nn import functional as F
 
 from helpers.attention import attention
+from helpers.checks import lesson19
 from helpers.experiments.peak import peak_bytes
 from helpers.experiments.traffic import Memory
 from helpers.masks import causal_mask
@@ -65,6 +66,26 @@ def test_gradients_are_those_of_attention(way, block):
         wanted = torch.autograd.grad(due, given, pull)
         got = torch.autograd.grad(found, given, pull)
         torch.testing.assert_close(got, wanted, atol=1e-10, rtol=0)
+
+
+def test_the_gradients_of_tiles_add_up_to_those_of_attention():
+    """The exercise's answer, over a mask that hides some pairs."""
+    (part,) = lesson19.tile_gradients.parts
+    tile_gradients = lesson19.tile_gradients.reference(part)
+    query, key, value = (x.requires_grad_() for x in inputs(SIZES[0]))
+    mask, pull = torch.rand(7, 11) < 0.7, torch.randn(2, 3, 7, 5)
+    mask[:, 0] = True
+    context, _ = attention(query, key, value, mask)
+    wanted = torch.autograd.grad(context, (query, key, value), pull)
+    scores = (query @ key.mT / key.size(-1) ** 0.5).masked_fill(~mask, -torch.inf)
+    rows = scores.logsumexp(-1, keepdim=True), (pull * context).sum(-1, keepdim=True)
+    found = [torch.zeros_like(x) for x in wanted]
+    for part in blocks(11, 4):
+        k, v, seen = key[..., part, :], value[..., part, :], mask[:, part]
+        shares = tile_gradients(query, k, v, seen, *rows, pull)
+        found[0] += shares[0]
+        found[1][..., part, :], found[2][..., part, :] = shares[1:]
+    torch.testing.assert_close(found, [*wanted], atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("block", [2, 5])
