@@ -2,9 +2,11 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from statistics import median
 from time import perf_counter
 
+import pandas as pd
 import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
@@ -16,6 +18,7 @@ from helpers.modern.blockwise import Rule, blocks, visible_blocks
 from helpers.probes import exponent
 
 Way = Callable[..., Tensor]
+GPU = Path(__file__).parents[2] / "benchmarks" / "gpu_attention.csv"
 
 
 def make_inputs(length: int, seed: int = 0) -> list[Tensor]:
@@ -110,6 +113,17 @@ def medians(ways: Mapping[str, Way], length: int, rounds: int = 5) -> dict[str, 
             torch.autograd.grad(way(*inputs).sum(), inputs)
             found[name].append(perf_counter() - start)
     return {name: median(taken) for name, taken in found.items()}
+
+
+def on_a_gpu(precision: str, length: int) -> pd.DataFrame:
+    """A row for each way: training with 8 heads of 64, as `make bench ARGS=gpu` found.
+
+    Median milliseconds and peak mebibytes, on the GPU that benchmarks/gpu.txt names.
+    """
+    table = pd.read_csv(GPU)
+    return table[(table.precision == precision) & (table.length == length)].set_index(
+        "way"
+    )
 
 
 def numbers_moved(way: Way, length: int, *block: int) -> int:

@@ -155,7 +155,7 @@ def memory_by_length(
     """
     _, ax = plt.subplots(figsize=(5.8, 4.1))
     for i, (name, found) in enumerate(peaks.items()):
-        aside = 1.06 ** (i - (len(peaks) - 1) / 2)
+        aside = 1.03 ** (i - (len(peaks) - 1) / 2)
         look = {"color": COLOURS[i], "marker": MARKERS[i], "ms": 7, "lw": 1, "mew": 1.5}
         look |= {"ls": "-"} if name in again else {"ls": ":", "mfc": "white"}
         places, heights = [n * aside for n in lengths], [x / 1e6 for x in found]
