@@ -53,6 +53,22 @@ def with_a_detached_maximum(mixed, total, maximum, score, value):
     return mixed * old + value * fresh, total * old + fresh, highest
 
 
+def with_a_low_start(mixed, total, maximum, score, value):
+    """A very low number in place of −∞ − (−∞)."""
+    highest = torch.maximum(maximum, score)
+    shift = highest.clamp(min=-1e30)
+    old, fresh = (maximum - shift).exp(), (score - shift).exp()
+    return mixed * old + value * fresh, total * old + fresh, highest
+
+
+def with_nan_to_num(mixed, total, maximum, score, value):
+    """NaN is replaced, but its gradient is not."""
+    highest = torch.maximum(maximum, score)
+    old = (maximum - highest).exp().nan_to_num()
+    fresh = (score - highest).exp().nan_to_num()
+    return mixed * old + value * fresh, total * old + fresh, highest
+
+
 def with_a_maximum_detached_too_late(*given):
     mixed, total, maximum = checks.lesson19.step.reference(STEP)(*given)
     return mixed, total, maximum.detach()
@@ -162,6 +178,24 @@ def in_tiles(query, key, value, mask, block):
         rows = [reference(part, k, v, seen, block) for part, seen in pairs]
         maps.append(torch.cat(rows, 2)[0, 0])
     return torch.stack(maps).unflatten(0, query.shape[:2])
+
+
+def joined_at_the_end(query, key, value, mask, block):
+    """Every block has its own state; the states are joined after the last."""
+    columns = mask.expand(*query.shape[:-1], key.size(2)).split(block, 3)
+    mixed, total, tops = [], [], []
+    parts = zip(key.split(block, 2), value.split(block, 2), columns, strict=True)
+    for k, v, seen in parts:
+        scores = query @ k.mT / query.size(-1) ** 0.5
+        scores = scores.masked_fill(~seen, -math.inf)
+        tops.append(scores.amax(-1, keepdim=True).clamp(min=-1e30))
+        weights = (scores - tops[-1]).exp()
+        mixed.append(weights @ v)
+        total.append(weights.sum(-1, keepdim=True))
+    tops = torch.stack(tops)
+    factor = (tops - tops.amax(0)).exp()
+    whole = (factor * torch.stack(total)).sum(0)
+    return (factor * torch.stack(mixed)).sum(0) / whole.masked_fill(whole == 0, 1.0)
 
 
 def with_a_kept_list(query, key, value, mask, block):
@@ -328,8 +362,20 @@ def of_whole_blocks(length, window, block):
 
 
 RIGHT = {
-    "step": [with_a_branch, with_max, with_a_softmax, with_a_detached_maximum],
-    "over_keys": [with_split, with_logsumexp, in_two_passes, in_tiles],
+    "step": [
+        with_a_branch,
+        with_max,
+        with_a_softmax,
+        with_a_detached_maximum,
+        with_a_low_start,
+    ],
+    "over_keys": [
+        with_split,
+        with_logsumexp,
+        in_two_passes,
+        in_tiles,
+        joined_at_the_end,
+    ],
     "tile_gradients": [with_einsum, row_by_row],
     "window_blocks": [from_the_full_mask, in_lists],
 }
@@ -340,6 +386,7 @@ WRONG = {
         (as_floats, "no gradient"),
         (with_a_maximum_detached_too_late, "not all of the gradient reaches score"),
         (with_a_detached_total, "not all of the gradient reaches score"),
+        (with_nan_to_num, "before three others: the gradients are wrong (NaN?)"),
         (with_nan_gradients, "before three others: the gradients are wrong (NaN?)"),
         (lambda *x: x[0], "where three are due"),
         (lambda *x: x[:3], "the result differs from the expected one"),
@@ -349,10 +396,11 @@ WRONG = {
         (the_whole_table, "as many floats as the table are held at once"),
         (with_a_list, "as many floats as the table are held at once"),
         (with_a_kept_list, "as many floats as the table are held at once"),
-        (in_blocks_of(lambda q, k: k.size(-2) - 1), "as many floats as the table"),
-        (in_blocks_of_queries, "a tensor holds 16,000 floats, where"),
+        (in_blocks_of(lambda q, k: k.size(-2) - 1), "a tensor holds 79,900 floats"),
+        (in_blocks_of_queries, "a tensor holds 32,000 floats, where"),
         (in_blocks_of(lambda q, k: 1), "the work is the same whatever `block` is"),
-        (in_blocks_of(lambda q, k: 64), "a tensor holds 6,400 floats, where"),
+        (in_blocks_of(lambda q, k: 64), "the work is the same whatever `block` is"),
+        (in_blocks_of(lambda q, k: 200), "a tensor holds 20,000 floats, where"),
         (blind_with_nan_gradients, "attend to nothing, the gradients are wrong (NaN?)"),
         (mean_of_blocks, "each block has a softmax of its own"),
         (without_a_maximum_over_keys, "where scores are large: "),

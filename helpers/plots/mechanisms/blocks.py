@@ -161,7 +161,7 @@ def memory_by_length(
         places, heights = [n * aside for n in lengths], [x / 1e6 for x in found]
         ax.plot(places, heights, label=name, **look)
     ax.set(title=title, xscale="log", yscale="log")
-    ax.set(xlabel="length (queries and keys)", ylabel="peak memory (MB)")
+    ax.set(xlabel="length (its marks stand side by side)", ylabel="peak memory (MB)")
     ax.set_xticks(lengths, [f"{n:,}" for n in lengths])
     ax.yaxis.set_major_formatter("{x:g}")
     ax.minorticks_off()
