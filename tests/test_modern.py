@@ -245,10 +245,10 @@ def test_readers_see_the_past_within_their_window(kind):
     later[:, 7] = (later[:, 7] + 1) % 16
     early[:, 0] = (early[:, 0] + 1) % 16
     torch.testing.assert_close(reader(later)[:, :7], logits[:, :7])
-    near = reader(letters, window=3)  # two blocks reach back 2 · (3 - 1) places
-    torch.testing.assert_close(reader(early, window=3)[:, 5:], near[:, 5:])
-    assert (reader(early, window=3)[:, 4] - near[:, 4]).abs().max() > 1e-6
-    torch.testing.assert_close(reader(letters, window=12), logits)
+    near = reader(letters, hidden=range(3, 12))  # two blocks reach back 2 · (3 - 1) places
+    torch.testing.assert_close(reader(early, hidden=range(3, 12))[:, 5:], near[:, 5:])
+    assert (reader(early, hidden=range(3, 12))[:, 4] - near[:, 4]).abs().max() > 1e-6
+    torch.testing.assert_close(reader(letters, hidden=[12]), logits)
     moved = (reader(letters, start=40) - logits).abs().max()
     assert moved > 1e-2 if kind == "sinusoids" else moved < 1e-4
 
