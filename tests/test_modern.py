@@ -245,7 +245,9 @@ def test_readers_see_the_past_within_their_window(kind):
     later[:, 7] = (later[:, 7] + 1) % 16
     early[:, 0] = (early[:, 0] + 1) % 16
     torch.testing.assert_close(reader(later)[:, :7], logits[:, :7])
-    near = reader(letters, hidden=range(3, 12))  # two blocks reach back 2 · (3 - 1) places
+    near = reader(
+        letters, hidden=range(3, 12)
+    )  # two blocks reach back 2 · (3 - 1) places
     torch.testing.assert_close(reader(early, hidden=range(3, 12))[:, 5:], near[:, 5:])
     assert (reader(early, hidden=range(3, 12))[:, 4] - near[:, 4]).abs().max() > 1e-6
     torch.testing.assert_close(reader(letters, hidden=[12]), logits)
