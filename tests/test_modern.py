@@ -255,6 +255,41 @@ def test_readers_see_the_past_within_their_window(kind):
     assert moved > 1e-2 if kind == "sinusoids" else moved < 1e-4
 
 
+@torch.no_grad()
+def test_clocks_stop_at_a_distance(seed):
+    reader, letters = long_texts.TextReader("rotary"), torch.randint(8, (2, 12))
+    due = reader(letters)
+    for farthest, clocks in ((11, range(4)), (4, [])):  # nothing stops
+        same = long_texts.clamped(reader, farthest, clocks)(letters)
+        torch.testing.assert_close(same, due)
+    stopped = long_texts.clamped(reader, 4, range(4))
+    torch.testing.assert_close(stopped(letters)[:, :5], due[:, :5])
+    assert (stopped(letters) - due)[:, 5:].abs().max() > 1e-4
+    # Where all far keys stand at one distance, their order does not matter.
+    x, mask, angles = torch.randn(1, 12, 32), causal_mask(12), rotary_angles(12, 8)
+    swapped = x[:, [0, 3, 2, 1, *range(4, 12)]]
+    for model, alike in ((reader, False), (stopped, True)):
+        attention = model.blocks[0].attention
+        one, other = (attention(given, angles, mask)[:, 11] for given in (x, swapped))
+        assert torch.allclose(one, other, atol=1e-6) == alike
+
+
+@torch.no_grad()
+def test_the_clocks_parts_add_up_to_the_score(seed):
+    reader = long_texts.TextReader("rotary")
+    parts = long_texts.clock_scores(reader, 9)
+    letters, _ = long_texts.texts("look back", 50, 9, seed=1)
+    block, angles = reader.blocks[1], rotary_angles(9, 8)
+    x = reader.blocks[0](reader.embedding(letters), angles, causal_mask(9))
+    x, attention = block.attention_norm(x), block.attention
+    query = rotate(attention.split_heads(attention.query_projection(x)), angles)
+    key = rotate(attention.split_heads(attention.key_projection(x)), angles)
+    scores = (query @ key.mT / 8**0.5).mean(dim=(0, 1))
+    due = torch.stack([scores.diagonal(-d).mean() for d in range(9)])
+    assert parts.shape == (4, 9)
+    torch.testing.assert_close(parts.sum(dim=0), due)
+
+
 def test_alibi_falls_with_the_distance():
     bias = long_texts.alibi(2, 4)
     assert bias.shape == (2, 4, 4)
