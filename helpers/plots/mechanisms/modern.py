@@ -186,8 +186,8 @@ def draw_clocks(
     """A clock face for each distance: how far two clocks of a head have turned.
 
     `faces` maps what stands below to the angles of the first clock, the long hand, and
-    of the second one, the short hand. Hands start upright and turn to the right. Grey is
-    what the short hand has `swept` in the training.
+    of the second one, the short hand. Hands start upright and turn to the right. Grey
+    is what the short hand has `swept` in the training.
     """
     ax = drawing.canvas(6.2, 2.3, title=title)
     for i, (name, angles) in enumerate(faces.items()):
