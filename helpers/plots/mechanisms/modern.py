@@ -203,6 +203,8 @@ def draw_clocks(
             look = {"width": 2.4, "colour": ROLES[role]}
             drawing.arrow(ax, (x, y), tip, **look)
         drawing.write(ax, (x, 0.28), name, size=9)
+    note = "long: first clock; short: second clock; grey: what it swept in training"
+    drawing.write(ax, (0.1, 1.88), note, size=8, align="left")
 
 
 def draw_lengths(
