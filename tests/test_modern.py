@@ -6,7 +6,7 @@ from torch import nn
 
 from helpers.attention import MultiHeadAttention
 from helpers.caching import AttentionCache
-from helpers.experiments import long_texts, since_2017
+from helpers.experiments import long_texts, other_clocks, since_2017
 from helpers.interop.huggingface import copy_llama_layer, copy_rms_norm
 from helpers.masks import causal_mask
 from helpers.modern.attention import GroupedQueryAttention
@@ -273,6 +273,14 @@ def test_clocks_stop_at_a_distance(seed):
         attention = model.blocks[0].attention
         one, other = (attention(given, angles, mask)[:, 11] for given in (x, swapped))
         assert torch.allclose(one, other, atol=1e-6) == alike
+
+
+def test_readers_with_their_own_clocks_are_right_as_often(seed):
+    reader = long_texts.TextReader("rotary")
+    due = long_texts.right(reader, "look back", 40)[-16:].mean().item()
+    found = other_clocks.right_at_the_end(reader, rotary_angles(40, 8))
+    assert found == pytest.approx(due)
+    assert other_clocks.right_at_the_end(reader, 2 * rotary_angles(40, 8)) != found
 
 
 @torch.no_grad()
