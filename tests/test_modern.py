@@ -187,6 +187,7 @@ def test_a_mask_that_does_not_fit():
 # -- the experiments of lesson 17 ------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_variants_have_about_as_many_parameters():
     counts = {
         name: sum(p.numel() for p in since_2017.variant(change, 0).parameters())
