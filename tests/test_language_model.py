@@ -8,12 +8,8 @@ from helpers import EOS, PAD
 from helpers.caching import AttentionCache
 from helpers.interop.huggingface import gpt2_from, language_model_from_llama
 from helpers.modern.gpt2 import GPT2
-from helpers.modern.language_model import (
-    LanguageModel,
-    LanguageModelConfig,
-    generate,
-    next_token_loss,
-)
+from helpers.modern.language_model import LanguageModel, LanguageModelConfig
+from helpers.modern.writing import generate, next_token_loss
 
 VOCAB, LENGTH = 41, 9
 SMALL = LanguageModelConfig(VOCAB, 24, 4, 2, 40, 2, max_length=32)
@@ -30,6 +26,7 @@ def llama(n_kv_heads=2):
         intermediate_size=48,
         num_hidden_layers=2,
         max_position_embeddings=32,
+        rope_parameters={"rope_type": "default", "rope_theta": 500.0},
         pad_token_id=PAD,
         bos_token_id=2,
         eos_token_id=EOS,
@@ -55,7 +52,7 @@ def gpt2():
 
 @pytest.fixture(params=["llama", "llama, one head of keys", "gpt2"])
 def pair(request, seed):
-    """Hugging Face's model at random, norms and biases too, and ours with its weights."""
+    """Hugging Face's model at random, norms and biases too, and ours like it."""
     if request.param == "gpt2":
         theirs, copy = gpt2(), gpt2_from
     else:
@@ -192,7 +189,7 @@ def test_bad_sizes_and_tokens():
         model(torch.full((1, 33), 5))
     with pytest.raises(ValueError, match="tokens must be a non-empty"):
         model(torch.zeros(0, 4, dtype=torch.long))
-    with pytest.raises(ValueError, match="integer ids, not torch.float32"):
+    with pytest.raises(ValueError, match="integer ids, not torch"):
         model(torch.ones(1, 4))
     with pytest.raises(ValueError, match="max_new must be at least 1: 0"):
         generate(model, torch.full((1, 3), 5), max_new=0)

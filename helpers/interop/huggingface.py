@@ -48,6 +48,7 @@ def language_model_from_llama(theirs: nn.Module) -> LanguageModel:
         d_ff=sizes.intermediate_size,
         n_layers=sizes.num_hidden_layers,
         max_length=sizes.max_position_embeddings,
+        rotary_base=sizes.rope_parameters["rope_theta"],
     )
     ours = LanguageModel(config)
     ours.embedding.weight.copy_(theirs.model.embed_tokens.weight)

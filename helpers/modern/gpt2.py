@@ -1,4 +1,4 @@
-"""GPT-2: the modules of 2017, norm first, with a GELU and learned places (lesson 18)."""
+"""GPT-2: modules of 2017, norm first, with a GELU and learned places (lesson 18)."""
 
 from torch import Tensor, nn
 from torch.nn import functional as F

@@ -1,0 +1,34 @@
+"""Why does a decoder-only translator lag behind the encoder-decoder?
+
+The models of the study language_model, each with one thing changed. In "as they come"
+an answer begins where its prompt ends; "nothing changed" is the same with another draw.
+"Answers from 16" counts the places of each answer from 16 on, whatever the prompt's
+length; "all moved" moves the prompt, too, so that the answer begins at 16. "Both ways"
+lets the tokens of a prompt see each other. "Rotary" turns queries and keys instead of
+adding sinusoids. The last kind is the encoder-decoder whose target is counted on from
+its source's length, as the answers of a decoder-only model are.
+"""
+
+from collections.abc import Iterator
+
+from helpers.experiments.one_sequence import Kind
+from studies.language_model import SEEDS, STEPS, measured
+
+KINDS = {
+    "as they come": Kind(),
+    "nothing changed": Kind(draw=1),
+    "answers from 16": Kind(places="answers from 16"),
+    "all moved": Kind(places="moved"),
+    "both ways": Kind(both_ways=True),
+    "rotary": Kind(rotary=True),
+    "rotary, answers from 16": Kind(rotary=True, places="answers from 16"),
+    "encoder-decoder, counted on": Kind(encoder=True, places="on"),
+}
+
+
+def rows(*, tiny: bool = False) -> Iterator[dict]:
+    """A row for each kind and seed; `tiny`: one seed, 3 steps."""
+    for seed in SEEDS[:1] if tiny else SEEDS:
+        for name, kind in KINDS.items():
+            steps, few = (3, 400) if tiny else (STEPS, None)
+            yield measured(name, kind, seed, steps, few)
