@@ -1,7 +1,8 @@
 """Why does a decoder-only translator lag behind the encoder-decoder?
 
-The models of the study language_model, each with one thing changed. In "as they come"
-an answer begins where its prompt ends; "nothing changed" is the same with another draw.
+The decoder-only model of the study language_model, its loss on the answer, with one
+thing changed. There an answer begins where its prompt ends; "nothing changed" is the
+same with another draw.
 "Answers from 16" counts the places of each answer from 16 on, whatever the prompt's
 length; "all moved" moves the prompt, too, so that the answer begins at 16. "Both ways"
 lets the tokens of a prompt see each other. "Rotary" turns queries and keys instead of
@@ -12,10 +13,10 @@ its source's length, as the answers of a decoder-only model are.
 from collections.abc import Iterator
 
 from helpers.experiments.one_sequence import Kind
-from studies.language_model import SEEDS, STEPS, measured
+from studies.language_model import STEPS, measured
 
+SEEDS = range(3)
 KINDS = {
-    "as they come": Kind(),
     "nothing changed": Kind(draw=1),
     "answers from 16": Kind(places="answers from 16"),
     "all moved": Kind(places="moved"),
