@@ -1,10 +1,14 @@
 """English and French in one sequence, and the models that read it."""
 
+import math
+
 import pytest
 import torch
 
 from helpers import BOS, EOS, PAD
 from helpers.experiments import one_sequence
+from helpers.experiments.bilingual import trained_bilingual
+from helpers.experiments.letters import letter_nats
 from helpers.experiments.one_sequence import Kind, build, join, toy_pairs
 from helpers.modern.rotary import rotary_angles, rotate
 from helpers.modern.writing import generate
@@ -90,3 +94,21 @@ def test_one_pass_finds_the_sentences_that_greedy_decoding_gets_right():
         right.append(ids == [*target, EOS])
     assert one_sequence.share_right(model, pairs) == sum(right) / len(right)
     assert 0 < sum(right) < 40
+
+
+def test_letters_are_counted():
+    nats = letter_nats(["ab"], ["ab"], before=1)  # each (1 + 1/3) / (1 + 1)
+    assert nats == pytest.approx(3 * math.log(1.5))
+    unseen = letter_nats(["ab"], ["b"], before=1)  # (1/3) / 2, then (1 + 1/3) / 2
+    assert unseen == pytest.approx(math.log(6) + math.log(1.5))
+
+
+def test_the_bilingual_model_is_kept(tmp_path):
+    model = trained_bilingual(tmp_path, steps=1)
+    (path,) = tmp_path.glob("bilingual-*.safetensors")
+    written = path.stat().st_mtime_ns
+    again = trained_bilingual(tmp_path, steps=1)
+    assert path.stat().st_mtime_ns == written
+    for name, weight in model.state_dict().items():
+        assert torch.equal(weight, again.state_dict()[name])
+    assert not again.training
