@@ -2,12 +2,9 @@
 
 The decoder-only model of the study language_model, its loss on the answer, with one
 thing changed. There an answer begins where its prompt ends; "nothing changed" is the
-same with another draw.
-"Answers from 16" counts the places of each answer from 16 on, whatever the prompt's
-length; "all moved" moves the prompt, too, so that the answer begins at 16. "Both ways"
-lets the tokens of a prompt see each other. "Rotary" turns queries and keys instead of
-adding sinusoids. The last kind is the encoder-decoder whose target is counted on from
-its source's length, as the answers of a decoder-only model are.
+same with another draw. "Answers from 16" counts the places of each answer from 16 on,
+whatever the prompt's length. "Both ways" lets the tokens of a prompt see each other.
+"Rotary" turns queries and keys instead of adding sinusoids.
 """
 
 from collections.abc import Iterator
@@ -19,11 +16,9 @@ SEEDS = range(3)
 KINDS = {
     "nothing changed": Kind(draw=1),
     "answers from 16": Kind(places="answers from 16"),
-    "all moved": Kind(places="moved"),
     "both ways": Kind(both_ways=True),
     "rotary": Kind(rotary=True),
     "rotary, answers from 16": Kind(rotary=True, places="answers from 16"),
-    "encoder-decoder, counted on": Kind(encoder=True, places="on"),
 }
 
 
