@@ -5,6 +5,7 @@ import torch
 from torch.nn import functional as F
 
 from helpers.attention import attention
+from helpers.checks import lesson19
 from helpers.experiments.peak import peak_bytes
 from helpers.experiments.traffic import Memory
 from helpers.masks import causal_mask
@@ -67,6 +68,26 @@ def test_gradients_are_those_of_attention(way, block):
         torch.testing.assert_close(got, wanted, atol=1e-10, rtol=0)
 
 
+def test_the_gradients_of_tiles_add_up_to_those_of_attention():
+    """The exercise's answer, over a mask that hides some pairs."""
+    (part,) = lesson19.tile_gradients.parts
+    tile_gradients = lesson19.tile_gradients.reference(part)
+    query, key, value = (x.requires_grad_() for x in inputs(SIZES[0]))
+    mask, pull = torch.rand(7, 11) < 0.7, torch.randn(2, 3, 7, 5)
+    mask[:, 0] = True
+    context, _ = attention(query, key, value, mask)
+    wanted = torch.autograd.grad(context, (query, key, value), pull)
+    scores = (query @ key.mT / key.size(-1) ** 0.5).masked_fill(~mask, -torch.inf)
+    rows = scores.logsumexp(-1, keepdim=True), (pull * context).sum(-1, keepdim=True)
+    found = [torch.zeros_like(x) for x in wanted]
+    for part in blocks(11, 4):
+        k, v, seen = key[..., part, :], value[..., part, :], mask[:, part]
+        shares = tile_gradients(query, k, v, seen, *rows, pull)
+        found[0] += shares[0]
+        found[1][..., part, :], found[2][..., part, :] = shares[1:]
+    torch.testing.assert_close(found, [*wanted], atol=1e-5, rtol=0)
+
+
 @pytest.mark.parametrize("block", [2, 5])
 def test_gradcheck(block):
     sizes = (1, 2, 5, 6, 3, 2)
@@ -91,6 +112,18 @@ def test_a_rule_is_the_mask_that_it_makes():
     torch.testing.assert_close(found, due, atol=1e-6, rtol=0)
 
 
+def test_a_rule_gets_positions_on_the_device_of_the_keys():
+    given, seen = inputs(SIZES[1]), set()
+
+    def rule(query, key):
+        seen.update({query.device, key.device})
+        return key <= query
+
+    with torch.device("meta"):  # where tensors go for which nothing is said
+        block_attention(*given, rule, block=3)
+    assert seen == {given[0].device}
+
+
 def test_leading_axes_are_any():
     for leading in ((), (4,), (2, 1, 3)):
         query, key = torch.randn(*leading, 5, 4), torch.randn(*leading, 6, 4)
@@ -101,13 +134,14 @@ def test_leading_axes_are_any():
 
 
 def test_hidden_blocks_are_skipped():
+    key = torch.randn(12, 2)
     causal = [
-        [*visible_blocks(lambda q, k: k <= q, rows, 12, 4)] for rows in blocks(12, 4)
+        [*visible_blocks(lambda q, k: k <= q, rows, key, 4)] for rows in blocks(12, 4)
     ]
     assert [len(row) for row in causal] == [1, 2, 3]
     mask = torch.zeros(2, 12, 12, dtype=torch.bool)
     mask[1, 5, 9] = True  # in one of two maps
-    found = [[c for c, _ in visible_blocks(mask, r, 12, 4)] for r in blocks(12, 4)]
+    found = [[c for c, _ in visible_blocks(mask, r, key, 4)] for r in blocks(12, 4)]
     assert found == [[], [slice(8, 12)], []]
 
 

@@ -381,6 +381,7 @@ def pairs_of(seed: int) -> list[SentencePair]:
     return [pair for name in SPLITS for pair in getattr(corpus_of(seed), name)]
 
 
+@pytest.mark.slow
 def test_no_pair_has_a_fault(seed):
     wrong = [(pair, found) for pair in pairs_of(seed) if (found := faults(pair))]
     assert not wrong, f"{len(wrong)} pairs, such as {wrong[:3]}"

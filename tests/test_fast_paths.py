@@ -247,6 +247,7 @@ def test_the_model_brings_no_package_along_but_torch():
     assert set(printed(code)) - set(sys.stdlib_module_names) == {"helpers"}
 
 
+@pytest.mark.slow
 def test_a_lesson_s_checks_are_loaded_when_they_are_used():
     code = (
         "import sys; from helpers import checks; "

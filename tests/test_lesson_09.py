@@ -41,6 +41,7 @@ def test_each_fault_shows_its_sign(start):
         assert run.exact < 0.02
 
 
+@pytest.mark.slow
 def test_trainings_leave_chance_as_it_was():
     before = torch.get_rng_state()
     lesson09.run_with("memory is zeros")

@@ -6,7 +6,7 @@ from torch import nn
 
 from helpers.attention import MultiHeadAttention
 from helpers.caching import AttentionCache
-from helpers.experiments import long_texts, since_2017
+from helpers.experiments import long_texts, other_clocks, since_2017
 from helpers.interop.huggingface import copy_llama_layer, copy_rms_norm
 from helpers.masks import causal_mask
 from helpers.modern.attention import GroupedQueryAttention
@@ -59,6 +59,7 @@ def theirs_at_once(layer, turn, x):
 def test_the_block_equals_hugging_faces_layer(pair, seed):
     theirs, turn, ours = pair
     x = torch.randn(3, LENGTH, 48)
+    x[:, ::3] *= 1e-3  # short vectors, for which ε counts
     due = theirs_at_once(theirs, turn, x)
     y = ours(x, rotary_angles(LENGTH, 8), causal_mask(LENGTH))
     torch.testing.assert_close(y, due, atol=1e-5, rtol=0)
@@ -186,6 +187,7 @@ def test_a_mask_that_does_not_fit():
 # -- the experiments of lesson 17 ------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_variants_have_about_as_many_parameters():
     counts = {
         name: sum(p.numel() for p in since_2017.variant(change, 0).parameters())
@@ -245,12 +247,57 @@ def test_readers_see_the_past_within_their_window(kind):
     later[:, 7] = (later[:, 7] + 1) % 16
     early[:, 0] = (early[:, 0] + 1) % 16
     torch.testing.assert_close(reader(later)[:, :7], logits[:, :7])
-    near = reader(letters, window=3)  # two blocks reach back 2 · (3 - 1) places
-    torch.testing.assert_close(reader(early, window=3)[:, 5:], near[:, 5:])
-    assert (reader(early, window=3)[:, 4] - near[:, 4]).abs().max() > 1e-6
-    torch.testing.assert_close(reader(letters, window=12), logits)
+    near = reader(
+        letters, hidden=range(3, 12)
+    )  # two blocks reach back 2 · (3 - 1) places
+    torch.testing.assert_close(reader(early, hidden=range(3, 12))[:, 5:], near[:, 5:])
+    assert (reader(early, hidden=range(3, 12))[:, 4] - near[:, 4]).abs().max() > 1e-6
+    torch.testing.assert_close(reader(letters, hidden=[12]), logits)
     moved = (reader(letters, start=40) - logits).abs().max()
     assert moved > 1e-2 if kind == "sinusoids" else moved < 1e-4
+
+
+@torch.no_grad()
+def test_clocks_stop_at_a_distance(seed):
+    reader, letters = long_texts.TextReader("rotary"), torch.randint(8, (2, 12))
+    due = reader(letters)
+    for farthest, clocks in ((11, range(4)), (4, [])):  # nothing stops
+        same = long_texts.clamped(reader, farthest, clocks)(letters)
+        torch.testing.assert_close(same, due)
+    stopped = long_texts.clamped(reader, 4, range(4))
+    torch.testing.assert_close(stopped(letters)[:, :5], due[:, :5])
+    assert (stopped(letters) - due)[:, 5:].abs().max() > 1e-4
+    # Where all far keys stand at one distance, their order does not matter.
+    x, mask, angles = torch.randn(1, 12, 32), causal_mask(12), rotary_angles(12, 8)
+    swapped = x[:, [0, 3, 2, 1, *range(4, 12)]]
+    for model, alike in ((reader, False), (stopped, True)):
+        attention = model.blocks[0].attention
+        one, other = (attention(given, angles, mask)[:, 11] for given in (x, swapped))
+        assert torch.allclose(one, other, atol=1e-6) == alike
+
+
+def test_readers_with_their_own_clocks_are_right_as_often(seed):
+    reader = long_texts.TextReader("rotary")
+    due = long_texts.right(reader, "look back", 40)[-16:].mean().item()
+    found = other_clocks.right_at_the_end(reader, rotary_angles(40, 8))
+    assert found == pytest.approx(due)
+    assert other_clocks.right_at_the_end(reader, 2 * rotary_angles(40, 8)) != found
+
+
+@torch.no_grad()
+def test_the_clocks_parts_add_up_to_the_score(seed):
+    reader = long_texts.TextReader("rotary")
+    parts = long_texts.clock_scores(reader, 9)
+    letters, _ = long_texts.texts("look back", 50, 9, seed=1)
+    block, angles = reader.blocks[1], rotary_angles(9, 8)
+    x = reader.blocks[0](reader.embedding(letters), angles, causal_mask(9))
+    x, attention = block.attention_norm(x), block.attention
+    query = rotate(attention.split_heads(attention.query_projection(x)), angles)
+    key = rotate(attention.split_heads(attention.key_projection(x)), angles)
+    scores = (query @ key.mT / 8**0.5).mean(dim=(0, 1))
+    due = torch.stack([scores.diagonal(-d).mean() for d in range(9)])
+    assert parts.shape == (4, 9)
+    torch.testing.assert_close(parts.sum(dim=0), due)
 
 
 def test_alibi_falls_with_the_distance():

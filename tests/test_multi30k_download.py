@@ -204,6 +204,7 @@ def test_where_the_cache_is(monkeypatch, tmp_path):
     assert multi30k.cache_folder() == Path("~/course/multi30k").expanduser()
 
 
+@pytest.mark.slow
 def test_the_toy_corpus_and_a_folder_need_no_pooch(tmp_path):
     for name in WANTED:
         (tmp_path / name).write_bytes(FILES[name])

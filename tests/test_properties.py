@@ -37,6 +37,7 @@ EACH_SEED = pytest.mark.parametrize(
 EACH_ORDER = pytest.mark.parametrize("norm_first", [False, True])
 
 
+@pytest.mark.slow
 @EACH_ORDER
 @EACH_SEED
 def test_no_false_alarm_on_ours(norm_first, number):
@@ -46,6 +47,7 @@ def test_no_false_alarm_on_ours(norm_first, number):
     assert [verdict for verdict in report if verdict.holds is not True] == []
 
 
+@pytest.mark.slow
 @EACH_ORDER
 @EACH_SEED
 def test_no_false_alarm_on_pytorch_s(norm_first, number):

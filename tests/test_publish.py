@@ -51,6 +51,7 @@ def test_publishing_stamps_every_notebook_once(copy):
     assert readme.count("/blob/v1.0-x/notebooks/00_start_here.ipynb)") == 1
 
 
+@pytest.mark.slow
 def test_publishing_again_changes_nothing_and_another_address_replaces_it(copy):
     publish.publish(URL, "v1.0-x", copy)
     before = texts(copy)
@@ -117,6 +118,7 @@ def test_the_course_is_stamped_as_pyproject_says():
         assert notebook == notebooks.read(path), f"{path.name}: make run renews it"
 
 
+@pytest.mark.slow
 def test_the_copy_runs_as_a_module(copy):
     command = [sys.executable, "-m", "tools.publish", URL]
     run = subprocess.run(command, cwd=copy, capture_output=True, encoding="utf-8")

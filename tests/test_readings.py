@@ -392,6 +392,7 @@ def test_a_query_that_sees_nothing_attends_to_all_alike(key):
 # --- Training ------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", "ABCD")
 def test_a_reading_learns_a_handful_of_sentences(key):
     rows = torch.randint(4, 20, (12, 5)).tolist()

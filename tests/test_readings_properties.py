@@ -23,6 +23,7 @@ def reading(key, seed=0):
     return build_reading(key, 50, 60, **sizes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", "ABCDE")
 def test_no_false_alarm_on_a_reading(key, seed):
     subject = of_reading(reading(key, seed), seed=seed)

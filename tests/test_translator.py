@@ -250,6 +250,7 @@ def test_a_finished_run_is_only_scored_again(folder, run, capsys):
     assert not losses(output) and output.count("test, greedy") == 1
 
 
+@pytest.mark.slow
 def test_minutes_are_kept(folder, tmp_path, capsys):
     start = time.perf_counter()
     assert main(command(folder, tmp_path, "--minutes", 0.005)) == 0
@@ -332,6 +333,7 @@ def test_letters_that_the_training_text_lacks_are_said_to_be_strange(finished, c
     assert strange == ["Собака", "狗"]
 
 
+@pytest.mark.slow
 def test_a_log_file_gets_a_line_before_the_epoch_ends(
     folder, tmp_path, capsys, monkeypatch
 ):

@@ -56,6 +56,8 @@ NOT_SHOWN = {
     "decoding.inference": "no dropout, no gradients, and the mode as it was",
     "decoding.start_decoding": "chooses the cache, or none",
     "decoding.check_max_length": "an error for bad input",
+    "modern.language_model.LanguageModelConfig": "sizes; lesson 18 says which",
+    "modern.writing.check_prompts": "errors for bad input",
     "modern.blockwise.check_blocks": "errors for bad input, a mask with all its axes",
     "corpus": "lesson 10 shows its sentences, not its grammar",
     "multi30k": "downloading and unpacking",

@@ -1,9 +1,16 @@
 """The exercises of lesson 17, since 2017: reference answers and known mistakes."""
 
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
 import torch
 from torch import Tensor
+from torch.nn import functional as F
+from torch.overrides import TorchFunctionMode
 
 from helpers.checks.engine import Exercise, Part
+from helpers.checks.findings import Stop, wrong
 from helpers.checks.values import Values
 from helpers.modern.rotary import rotate
 
@@ -16,6 +23,16 @@ def _to_rotate(seed: int, *sizes: int) -> tuple[Tensor, Tensor]:
     x = 3 * torch.randn(sizes, generator=generator)
     angles = 4 * torch.randn(sizes[-2], sizes[-1] // 2, generator=generator)
     return x, angles
+
+
+def _with_fixed_angles(rotate_: Callable) -> Callable:
+    """The learner's function; angles are numbers, to which no gradient need flow."""
+
+    @wraps(rotate_)
+    def function(x: Tensor, angles: Tensor) -> Any:
+        return rotate_(x, angles.detach())
+
+    return function
 
 
 ONE, OTHER = "first * cosine - second * sine", "first * sine + second * cosine"
@@ -85,6 +102,7 @@ def my_rotate(x, angles):
         ],
         ["feature i and feature i + d_head / 2 turn by the position's angle"],
         shown=rotate,
+        use=_with_fixed_angles,
     ),
 )
 
@@ -98,6 +116,30 @@ def _heads(seed: int, *sizes: int) -> tuple[Tensor, ...]:
     query = torch.randn(batch, n_heads, queries, d_head, generator=generator)
     shape = 2, batch, n_kv_heads, keys, d_head
     return 2 * query, *torch.randn(shape, generator=generator)
+
+
+class _NoGrouping(TorchFunctionMode):
+    """Stops a call of PyTorch's attention that shares the heads by itself."""
+
+    def __torch_function__(
+        self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func is F.scaled_dot_product_attention and kwargs.get("enable_gqa"):
+            text = "`enable_gqa` shares the heads for you: here, share them yourself"
+            raise Stop(wrong(text))
+        return func(*args, **kwargs)
+
+
+def _without_grouping(attend: Callable) -> Callable:
+    """The learner's function, stopped where it lets PyTorch share the heads."""
+
+    @wraps(attend)
+    def function(*inputs: Tensor) -> Any:
+        with _NoGrouping():
+            return attend(*inputs)
+
+    return function
 
 
 KEY, VALUE = (f"{x}.repeat_interleave(group, dim=1)" for x in ("key", "value"))
@@ -151,6 +193,7 @@ def my_grouped_attention(query, key, value):
             _heads(seed + 4, 1, 3, 3, 6, 2, 8),
         ],
         ["each group of query heads reads its own head of keys and values"],
+        use=_without_grouping,
         others="it works for one head of keys, and for as many as there are queries",
         lenient=lambda seed: _heads(seed + 5, 2, 4, 1, 3, 5, 6),
         only_lenient="it is right only where all query heads share one head: give each "

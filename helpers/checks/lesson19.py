@@ -10,9 +10,10 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from helpers.checks.comparing import plain
-from helpers.checks.engine import Exercise, Part, Trial
+from helpers.checks.engine import Exercise, Part, Trial, several
 from helpers.checks.findings import Stop, wrong
 from helpers.checks.pictures import weights_beside
+from helpers.experiments.peak import peak_bytes
 from helpers.modern.blockwise import attention_over_keys
 
 # ------------------------------------------------------------ 19.1 one key more
@@ -33,6 +34,40 @@ def _state(seed: int, d_value: int, *, score: float, count: int) -> tuple[Tensor
     parts = (scores - maximum).exp()
     value = torch.randn(d_value, generator=generator)
     return parts @ values, parts.sum(), maximum, maximum + score, value
+
+
+def _row(seed: int, d_value: int, *, hidden: int, scores: int) -> tuple[Tensor, ...]:
+    """No key so far, and a row of keys, the first ones hidden."""
+    generator = torch.Generator().manual_seed(seed)
+    drawn = 2 * torch.randn(scores, generator=generator)
+    drawn[:hidden] = -math.inf
+    values = torch.randn(scores, d_value, generator=generator)
+    nothing = torch.zeros(d_value), torch.tensor(0.0), torch.tensor(-math.inf)
+    return *nothing, drawn, values
+
+
+def _one_by_one(answer: Callable) -> Callable:
+    """The answer; of a row of scores it takes one key after the other.
+
+    The result then begins with `mixed` over `total` and ends with the row's log sum of
+    exponentials: their gradients are the same whether or not the maximum has any.
+    """
+
+    @wraps(answer)
+    def function(mixed, total, maximum, score, value):
+        if score.dim() == 0:
+            return answer(mixed, total, maximum, score, value)
+        state = mixed, total, maximum
+        for each, vector in zip(score, value, strict=True):
+            output = answer(*state, each, vector)
+            if output is None or output is Ellipsis:
+                return output
+            state = [x.to(score.dtype) for x in several(output, STEP)]
+        mixed, total, maximum = state
+        logarithm = maximum + total.log()
+        return torch.cat([mixed / total, logarithm[None]]), total, maximum
+
+    return function
 
 
 def _first(score: float) -> tuple[Tensor, ...]:
@@ -86,12 +121,18 @@ def my_step(mixed, total, maximum, score, value):
         },
         lambda seed: [
             _state(seed, 3, score=-0.7, count=4),
-            _state(seed, 5, score=0.9, count=3),
+            _row(seed, 4, hidden=0, scores=6),
         ],
         ["a lower score: the maximum stays, both sums grow"],
-        others="a higher score: both sums are rescaled, and then grow",
-        doubt="",
+        others="six keys, one after the other: softmax and gradients come out right",
+        doubt="six keys, one after the other: ",
         trials=[
+            Trial(
+                _state(0, 5, score=0.9, count=3),
+                ["a higher score: both sums are rescaled, and then grow"],
+                "with a higher score: ",
+                "both sums are rescaled, and then grow",
+            ),
             Trial(
                 _first(1.5),
                 ["the first key: its value is all there is"],
@@ -111,6 +152,14 @@ def my_step(mixed, total, maximum, score, value):
                 "the sums are to stay 0 and the maximum −∞",
             ),
             Trial(
+                _row(0, 3, hidden=2, scores=5),
+                ["hidden keys at the start leave the gradients whole"],
+                "with two hidden keys before three others: ",
+                "the softmax is wrong",
+                gradients="the gradients are wrong (NaN?): replace −∞ before you "
+                "subtract it, as `torch.where` afterwards is too late",
+            ),
+            Trial(
                 (torch.ones(2), *torch.tensor([1.0, 200.0, 203.0]), torch.ones(2) / 3),
                 ["large scores do no harm"],
                 "where scores are large: ",
@@ -119,14 +168,22 @@ def my_step(mixed, total, maximum, score, value):
             ),
         ],
         results=STEP,
+        use=_one_by_one,
     ),
 )
 
 # ------------------------------------------------------------ 19.2 blocks of keys
 
 TABLE = (
-    "a tensor holds a number for every query and key: that is the table: make no more "
-    "than query_length × block scores at once, and keep none of them"
+    "as many floats as the table are held at once: make no more than query_length × "
+    "block scores at a time, and keep none of them"
+)
+TOO_WIDE = (
+    "a tensor holds {made:,} floats, where query_length × block are {due:,}: take all "
+    "queries, and a block of keys at a time"
+)
+NO_BLOCK = (
+    "the work is the same whatever `block` is: it is the number of keys at a time"
 )
 LATER = "highest = torch.maximum(maximum, scores.amax(dim=-1, keepdim=True))"
 SHIFT = "shift = highest.masked_fill(highest == -math.inf, 0.0)"
@@ -140,33 +197,45 @@ WIDEN = "mask = mask.expand(*query.shape[:-1], key.size(-2))"
 QUOTIENT = "return mixed / total.masked_fill(total == 0, 1.0)"
 
 
-class _Largest(TorchDispatchMode):
-    """Notes the most floats that a tensor holds which an operation makes."""
+class _Sizes(TorchDispatchMode):
+    """Notes how many floats there are in each tensor that an operation makes."""
 
-    floats = 0
+    def __init__(self):
+        super().__init__()
+        self.floats: list[int] = []
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         output = func(*args, **(kwargs or {}))
         for x in output if isinstance(output, list | tuple) else [output]:
             if isinstance(x, Tensor) and x.is_floating_point():
-                held = x.untyped_storage().nbytes() // x.element_size()
-                self.floats = max(self.floats, held)
+                self.floats.append(x.untyped_storage().nbytes() // x.element_size())
         return output
 
 
 def _watched(answer: Callable) -> Callable:
-    """The answer; where keys are many, it ends if a tensor is as large as the table."""
+    """The answer; where keys are many, it ends if it holds too much at once."""
 
     @wraps(answer)
     def function(query: Tensor, key: Tensor, value: Tensor, mask: Tensor, block: int):
         if key.size(-2) < MANY:
             return answer(query, key, value, mask, block)
-        with _Largest() as largest:
-            output = answer(query, key, value, mask, block)
-        table = query.shape[:-1].numel() * key.size(-2)
-        if output is not None and largest.floats >= table:
+        sizes = []
+        for keys in (block, 2 * block):
+            with _Sizes() as made:
+                output = answer(query, key, value, mask, keys)
+            if output is None or output is Ellipsis:
+                return output
+            sizes.append(made.floats)
+        rows, largest = query.shape[:-1].numel(), max(sizes[0], default=0)
+        table, due = rows * key.size(-2), rows * block
+        if 2 * due <= largest < table:
+            raise Stop(wrong(TOO_WIDE.format(made=largest, due=due)))
+        held = peak_bytes(lambda: answer(query, key, value, mask, block))
+        if max(largest, held // query.element_size()) >= table:
             raise Stop(wrong(TABLE))
-        return output
+        if sizes[0] == sizes[1]:
+            raise Stop(wrong(NO_BLOCK))
+        return answer(query, key, value, mask, block)
 
     return function
 
@@ -284,6 +353,9 @@ def my_attention_over_keys(query, key, value, mask, block):
                 SCORES: "table = query @ key.mT / math.sqrt(query.size(-1))\n"
                 "        scores = table[..., start:stop]"
             },
+            NO_BLOCK: {
+                LOOP: "block = 7\n    for start in range(0, key.size(-2), block):"
+            },
         },
         lambda seed: [
             _block_inputs(seed, 2, 3, 4, 6, 5, 7, 2),
@@ -313,6 +385,8 @@ def my_attention_over_keys(query, key, value, mask, block):
                 ["a query that may attend to nothing gets a context of 0"],
                 "where a query may attend to nothing: ",
                 "its context is to be 0; other queries get theirs",
+                gradients="where a query may attend to nothing, the gradients are "
+                "wrong (NaN?): replace a total of 0 before you divide by it",
             ),
             Trial(
                 tuple(
@@ -327,9 +401,9 @@ def my_attention_over_keys(query, key, value, mask, block):
                 accepts=lambda value, due: torch.allclose(value, due, atol=1e-3),
             ),
             Trial(
-                _block_inputs(0, 1, 1, 24, 72, 3, 3, 5, kind="open"),
-                ["no tensor is as large as the table of scores"],
-                "with 24 queries and 72 keys: ",
+                _block_inputs(0, 1, 1, 100, 800, 2, 2, 40, kind="open"),
+                ["a block of keys at a time, and no more floats than that are kept"],
+                "with 100 queries, 800 keys and blocks of 40: ",
                 "the context differs from that of `attention`",
             ),
         ],
@@ -339,7 +413,109 @@ def my_attention_over_keys(query, key, value, mask, block):
     ),
 )
 
-# ------------------------------------------------------------ 19.3 a sliding window
+# ------------------------------------------------------------ 19.3 back through a tile
+
+GRADIENTS = ("grad_query", "grad_key", "grad_value")
+TILE_SCALE = "scale = math.sqrt(query.size(-1))"
+TILE_SCORES = "scores = (query @ key.mT / scale).masked_fill(~mask, -math.inf)"
+TILE_WEIGHTS = "weights = (scores - logsumexp).exp()"
+TILE_GRAD = "grad_scores = weights * (grad_context @ value.mT - inner)"
+FOR_KEYS = "grad_scores.mT @ query / scale"
+
+
+def _tile(seed: int, *sizes: int, keys: int) -> tuple[Tensor, ...]:
+    """A tile of an attention over `keys` keys, of which it has the last ones.
+
+    sizes: batch, heads, rows, columns, d_head, d_value. The mask hides some pairs, and
+    everything from the second query.
+    """
+    batch, heads, rows, columns, d_head, d_value = sizes
+    generator = torch.Generator().manual_seed(seed)
+    each = (rows, d_head), (keys, d_head), (keys, d_value), (rows, d_value)
+    query, key, value, grad = (
+        torch.randn(batch, heads, *x, generator=generator) for x in each
+    )
+    q, k = torch.arange(rows)[:, None], torch.arange(keys)
+    mask = ((q + 2 * k) % 5 != 0) & (q != 1)
+    scores = query @ key.mT / math.sqrt(d_head)
+    scores = scores.masked_fill(~mask, -math.inf)
+    total = scores.logsumexp(dim=-1, keepdim=True)
+    context = (scores - total).exp().nan_to_num() @ value
+    total = total.masked_fill(total == -math.inf, math.inf)
+    inner = (grad * context).sum(dim=-1, keepdim=True)
+    mine = slice(keys - columns, keys)
+    key, value = key[..., mine, :], value[..., mine, :]
+    return query, key, value, mask[:, mine], total, inner, grad
+
+
+tile_gradients = Exercise(
+    f"""\
+def my_tile_gradients(query, key, value, mask, logsumexp, inner, grad_context):
+    {TILE_SCALE}
+    {TILE_SCORES}
+    {TILE_WEIGHTS}
+    {TILE_GRAD}
+    grad_query = grad_scores @ key / scale
+    grad_key = {FOR_KEYS}
+    grad_value = weights.mT @ grad_context
+    return grad_query, grad_key, grad_value
+""",
+    Part(
+        "my_tile_gradients",
+        {
+            "the softmax of the tile alone is taken: $L$ holds the sum over the whole "
+            "row, so the weights are exp(scores − logsumexp)": {
+                TILE_WEIGHTS: "weights = scores.softmax(dim=-1).nan_to_num()"
+            },
+            "$L$ is not used: the weights are exp(scores − logsumexp)": {
+                TILE_WEIGHTS: "weights = scores.exp()"
+            },
+            "$D$ is missing: dS = P∘(dP − D), and `inner` is D": {
+                "(grad_context @ value.mT - inner)": "(grad_context @ value.mT)"
+            },
+            "$D$ is taken from the tile alone: `inner` is that of the whole row": {
+                TILE_GRAD: "grad_weights = grad_context @ value.mT\n"
+                "    inner = (weights * grad_weights).sum(dim=-1, keepdim=True)\n"
+                "    grad_scores = weights * (grad_weights - inner)"
+            },
+            "dP is not multiplied by the weights: dS = P∘(dP − D)": {
+                TILE_GRAD: "grad_scores = grad_context @ value.mT - inner"
+            },
+            "the scores lack their scale, √d_head": {
+                "(query @ key.mT / scale)": "(query @ key.mT)"
+            },
+            "the gradient of the queries lacks the scale: dQ = dS K/√d": {
+                "grad_scores @ key / scale": "grad_scores @ key"
+            },
+            "the gradient of the keys lacks the scale: dK = dSᵀ Q/√d": {
+                FOR_KEYS: "grad_scores.mT @ query"
+            },
+            "the gradient of the values comes from the weights, not from dS: dV = "
+            "Pᵀ dO": {"weights.mT @ grad_context": "grad_scores.mT @ grad_context"},
+            "the mask has no effect: hidden pairs have a weight of 0": {
+                ".masked_fill(~mask, -math.inf)": ""
+            },
+            "the mask is inverted: True = may attend": {"~mask": "mask"},
+        },
+        lambda seed: [
+            _tile(seed, 2, 3, 4, 5, 6, 3, keys=12),
+            _tile(seed, 1, 2, 6, 3, 2, 7, keys=8),
+        ],
+        ["the three gradients of a tile that is part of its rows"],
+        trials=[
+            Trial(
+                _tile(0, 1, 1, 3, 4, 5, 2, keys=4),
+                ["a tile that is the whole table: the gradients of `attention`"],
+                "with a tile of all keys: ",
+                "the gradients differ from those of `attention`",
+            )
+        ],
+        results=GRADIENTS,
+        measure=lambda output, *inputs: tuple(x.detach() for x in output),
+    ),
+)
+
+# ------------------------------------------------------------ 19.4 a sliding window
 
 
 def _beside(value: Any, due: Tensor) -> Callable | None:

@@ -2,6 +2,7 @@
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from helpers.modern.feed_forward import SwiGLU
 
@@ -19,6 +20,14 @@ class Bilinear(SwiGLU):
     def forward(self, x: Tensor) -> Tensor:
         """(batch, d_model) -> the same shape."""
         return self.contract(self.gate(x) * self.expand(x))
+
+
+class PlusOne(SwiGLU):
+    """SwiGLU with a 1 added to its second factor: the SiLU gets through alone, too."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(batch, d_model) -> the same shape."""
+        return self.contract(F.silu(self.gate(x)) * (1 + self.expand(x)))
 
 
 def error_after(network: nn.Module, task: str, seed: int, *, steps: int = 250) -> float:

@@ -4,6 +4,10 @@ Two tasks on random letters. "look back": say the letter three places earlier.
 "latest mark": say the latest letter that was marked, this one included.
 """
 
+import copy
+import math
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -13,7 +17,7 @@ from helpers.masks import causal_mask
 from helpers.modern.attention import GroupedQueryAttention
 from helpers.modern.block import ModernBlock
 from helpers.modern.norm import RMSNorm
-from helpers.modern.rotary import rotary_angles
+from helpers.modern.rotary import rotary_angles, rotate
 from helpers.positions import positional_encoding
 
 LETTERS, BACK, NOTHING = 8, 3, -100  # NOTHING: no answer is due there
@@ -54,16 +58,47 @@ class AlibiAttention(GroupedQueryAttention):
         cache: AttentionCache | None = None,
     ) -> Tensor:
         """GroupedQueryAttention's under a mask; it takes no angles and no cache."""
-        query, key, value = (
-            self.split_heads(projection(x))
-            for projection in (
-                self.query_projection,
-                self.key_projection,
-                self.value_projection,
-            )
-        )
+        query = self.split_heads(self.query_projection(x))
+        key = self.split_heads(self.key_projection(x))
+        value = self.split_heads(self.value_projection(x))
         bias = alibi(query.size(1), x.size(1)).masked_fill(~mask, -torch.inf)
         context = F.scaled_dot_product_attention(query, key, value, bias)
+        return self.output_projection(context.transpose(1, 2).flatten(2))
+
+
+class ClampedAttention(GroupedQueryAttention):
+    """Rotary self-attention to which no key is farther away than `farthest` places.
+
+    `clocks` are the pairs of features for which this holds; the others turn on.
+    """
+
+    farthest: int
+    clocks: Sequence[int]
+
+    def forward(
+        self,
+        x: Tensor,
+        angles: Tensor | None = None,
+        mask: Tensor | None = None,
+        *,
+        cache: AttentionCache | None = None,
+    ) -> Tensor:
+        """GroupedQueryAttention's under a mask; it takes no cache."""
+        query = self.split_heads(self.query_projection(x))
+        key = self.split_heads(self.key_projection(x))
+        value = self.split_heads(self.value_projection(x))
+        turned_query, turned_key = rotate(query, angles), rotate(key, angles)
+        stopped = torch.zeros(2, self.d_head // 2)
+        stopped[:, self.clocks] = 1.0
+        stopped = stopped.flatten()  # which features have stopped clocks
+        last = (angles[self.farthest] - angles[0]).expand_as(angles)
+        near = turned_query @ turned_key.mT
+        far = (1 - stopped) * turned_query @ turned_key.mT
+        far = far + stopped * rotate(query, last) @ key.mT
+        place = torch.arange(x.size(1))
+        scores = torch.where(place[:, None] - place > self.farthest, far, near)
+        scores = scores.masked_fill(~mask, -math.inf) / math.sqrt(self.d_head)
+        context = scores.softmax(dim=-1) @ value
         return self.output_projection(context.transpose(1, 2).flatten(2))
 
 
@@ -85,17 +120,17 @@ class TextReader(nn.Module):
         self.projection = nn.Linear(self.d_model, LETTERS, bias=False)
 
     def forward(
-        self, letters: Tensor, *, start: int = 0, window: int | None = None
+        self, letters: Tensor, *, start: int = 0, hidden: Sequence[int] = ()
     ) -> Tensor:
         """letters (batch, length) -> logits (batch, length, LETTERS).
 
-        The first letter stands at `start`; a `window` is how many places back a query
-        may look, itself included.
+        The first letter stands at `start`; a letter is hidden from those that come
+        so many places later as `hidden` says.
         """
         length = letters.size(1)
-        mask, angles = causal_mask(length), None
-        if window is not None:
-            mask = mask & ~causal_mask(length).tril(-window)
+        place, angles = torch.arange(length), None
+        distance = place[:, None] - place
+        mask = causal_mask(length) & ~torch.isin(distance, torch.tensor([*hidden]))
         x = self.embedding(letters)
         if self.kind == "sinusoids":
             x = x + positional_encoding(start + length, self.d_model)[start:]
@@ -127,8 +162,46 @@ def train_reader(
     return reader
 
 
+def clamped(reader: TextReader, farthest: int, clocks: Sequence[int]) -> TextReader:
+    """A copy of a rotary reader in which these clocks stop at a distance."""
+    reader = copy.deepcopy(reader)
+    for block in reader.blocks:
+        trained, sizes = block.attention, (reader.d_model, *[reader.n_heads] * 2)
+        block.attention = ClampedAttention(*sizes)
+        block.attention.load_state_dict(trained.state_dict())
+        block.attention.farthest, block.attention.clocks = farthest, clocks
+    return reader
+
+
 @torch.no_grad()
-def right(reader: TextReader, task: str, length: int, **options: int) -> Tensor:
+def clock_scores(reader: TextReader, length: int) -> Tensor:
+    """Scores of a rotary reader's last block by distance, (clocks, length).
+
+    Each clock, a pair of features, adds its own part to the score. Means over the heads
+    and the pairs of letters in 50 random texts.
+    """
+    letters, _ = texts("look back", 50, length, seed=1)
+    attention, found = reader.blocks[-1].attention, []
+    hook = reader.blocks[-1].attention_norm.register_forward_hook(
+        lambda module, given, output: found.append(output)
+    )
+    reader(letters)
+    hook.remove()
+    angles = rotary_angles(length, attention.d_head)
+    query, key = (
+        rotate(attention.split_heads(projection(found[0])), angles)
+        for projection in (attention.query_projection, attention.key_projection)
+    )
+    parts = []
+    for clock in range(attention.d_head // 2):
+        pair = [clock, clock + attention.d_head // 2]
+        scores = (query[..., pair] @ key[..., pair].mT).mean(dim=(0, 1))
+        parts.append([scores.diagonal(-d).mean().item() for d in range(length)])
+    return torch.tensor(parts) / math.sqrt(attention.d_head)
+
+
+@torch.no_grad()
+def right(reader: TextReader, task: str, length: int, **options) -> Tensor:
     """The share of right answers at each position of 200 new texts, (length,)."""
     letters, answers = texts(task, 200, length, seed=1)
     hits = reader(letters, **options).argmax(dim=-1) == answers

@@ -23,22 +23,27 @@ from helpers.masks import four_axes
 from helpers.modern.feed_forward import SwiGLU
 from helpers.modern.norm import RMSNorm
 from helpers.modern.rotary import rotary_angles, rotate
+from helpers.positions import positional_encoding
 from helpers.training import token_loss
 from helpers.transformer import Transformer
+
+RATE, WARM_UP = 4e-3, 40
 
 
 @dataclass(frozen=True)
 class Change:
-    """What a variant has of today's block; as it stands, nothing."""
+    """What a variant has of today's block, and its rate; as it stands, nothing."""
 
     rms_norm: bool = False
     norm_first: bool = False
     biases: bool = True
     rotary: bool = False
     sinusoids: bool = True
+    cross_sinusoids: bool = False
     gated: bool = False
     n_kv_heads: int = 4
     d_ff: int = 128
+    rate: float = RATE
 
 
 N_HEADS = 4
@@ -60,12 +65,17 @@ CHANGES = {
     "no biases": Change(biases=False),
     "rotary positions": Change(rotary=True, sinusoids=False),
     "rotary and sinusoids": Change(rotary=True),
+    "rotary, cross sinusoids": Change(
+        rotary=True, sinusoids=False, cross_sinusoids=True
+    ),
     "SwiGLU": Change(gated=True, d_ff=85),
     "grouped queries": Change(n_kv_heads=2, d_ff=176),
     "multi-query": Change(n_kv_heads=1, d_ff=200),
     "all together": ALL,
     "all but rotary": replace(ALL, rotary=False, sinusoids=True),
     "all but shared heads": replace(ALL, n_kv_heads=4, d_ff=85),
+    "2017, half the rate": Change(rate=RATE / 2),
+    "norm first, half the rate": Change(norm_first=True, rate=RATE / 2),
 }
 
 
@@ -105,6 +115,22 @@ class RotarySelfAttention(GroupedHeads):
         return self.output_projection(context.transpose(1, 2).flatten(2))
 
 
+class PlacedCrossAttention(GroupedHeads):
+    """The same for cross-attention, with sinusoids in its queries and keys alone."""
+
+    def __init__(self, d_model: int, n_heads: int, n_kv_heads: int, max_length: int):
+        super().__init__(d_model, n_heads, n_kv_heads)
+        waves = positional_encoding(max_length, d_model)
+        self.register_buffer("waves", waves, persistent=False)
+
+    def forward(
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None
+    ) -> Tensor:
+        """MultiHeadAttention's; the values are told no places."""
+        query = query + self.waves[: query.size(1)]
+        return super().forward(query, key + self.waves[: key.size(1)], value, mask)
+
+
 class NoPositions(nn.Module):
     """What stands where the sinusoids were added."""
 
@@ -125,6 +151,9 @@ def variant(change: Change, seed: int) -> Transformer:
         for name in ("self_attention", "cross_attention"):
             if name == "self_attention" and change.rotary:
                 setattr(layer, name, RotarySelfAttention(*heads, max_length))
+            elif name == "cross_attention" and change.cross_sinusoids:
+                if hasattr(layer, name):
+                    setattr(layer, name, PlacedCrossAttention(*heads, max_length))
             elif hasattr(layer, name) and change.n_kv_heads < N_HEADS:
                 setattr(layer, name, GroupedHeads(*heads))
     if not change.sinusoids:
@@ -151,7 +180,6 @@ def _change_everywhere(stack: nn.Module, change: Change) -> None:
                     part.bias = None
 
 
-RATE, WARM_UP = 4e-3, 40
 EVERY = 20  # steps between two looks at the validation sentences
 OPTIONS = {"betas": (0.9, 0.98), "eps": 1e-9, "weight_decay": 0.01, "fused": True}
 
@@ -166,7 +194,12 @@ class Look:
 
 
 def train(
-    model: Transformer, seed: int, *, steps: int, few: int | None = None
+    model: Transformer,
+    seed: int,
+    *,
+    steps: int,
+    rate: float = RATE,
+    few: int | None = None,
 ) -> list[Look]:
     """Train by AdamW, at one rate after a warm-up; a look every EVERY steps.
 
@@ -177,7 +210,7 @@ def train(
     held_out = [*bucketed_batches(words.validation[:200], tokens_per_batch=1024)]
     optimizer = torch.optim.AdamW(model.parameters(), **OPTIONS)
     for step in range(1, steps + 1):
-        optimizer.param_groups[0]["lr"] = RATE * min(1, step / WARM_UP)
+        optimizer.param_groups[0]["lr"] = rate * min(1, step / WARM_UP)
         train_step(model, next(batches), optimizer)
         if step % EVERY == 0:
             looks.append(Look(step, *_judge(model, held_out)))

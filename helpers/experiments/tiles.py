@@ -1,8 +1,12 @@
 """What lesson 19 measures of attention in blocks: equality, memory, tiles."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
+from statistics import median
+from time import perf_counter
 
+import pandas as pd
 import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
@@ -14,6 +18,7 @@ from helpers.modern.blockwise import Rule, blocks, visible_blocks
 from helpers.probes import exponent
 
 Way = Callable[..., Tensor]
+GPU = Path(__file__).parents[2] / "benchmarks" / "gpu_attention.csv"
 
 
 def make_inputs(length: int, seed: int = 0) -> list[Tensor]:
@@ -40,7 +45,7 @@ def peaks(way: Way, lengths: Sequence[int], *, training: bool = False) -> list[i
 def show_growth(name: str, lengths: Sequence[int], found: Sequence[int]) -> float:
     """Print the bytes of each length in MB; the p of bytes as length to the power p."""
     power = exponent(lengths, found)
-    print(f"{name:15}", *(f"≈ {x / 1e6:6.2f}" for x in found), end=" MB, ")
+    print(f"{name:18}", *(f"≈ {x / 1e6:6.2f}" for x in found), end=" MB, ")
     print(f"exponent ≈ {power:.2f}")
     return power
 
@@ -72,17 +77,18 @@ def largest_difference(way: Way) -> tuple[int, float]:
     return len(found), worst.item()
 
 
-def one_pass_error(one_pass: Way, kind: str, **left_out: bool) -> float:
+def one_pass_error(
+    one_pass: Way, *, add: float = 0.0, falling: bool = False, **left_out: bool
+) -> float:
     """The largest error of one_pass(scores, values, **left_out) over three seeds.
 
-    20 scores as drawn, falling, or all larger by 100; NaN if one is.
+    20 scores of a standard normal, plus `add`, as drawn or falling; NaN if one is.
     """
     found = []
     for seed in range(3):
         generator = torch.Generator().manual_seed(seed)
         drawn, values = torch.randn(2, 20, generator=generator)
-        falling = drawn.sort(descending=True).values
-        scores = {"as drawn": drawn, "falling": falling, "large": drawn + 100}[kind]
+        scores = add + (drawn.sort(descending=True).values if falling else drawn)
         due = scores.softmax(dim=0) @ values
         found.append((one_pass(scores, values, **left_out) - due).abs())
     return torch.stack(found).max().item()
@@ -98,6 +104,28 @@ def products(way: Way, length: int) -> tuple[float, float]:
         return forward, counter.get_total_flops() / unit - forward
 
 
+def medians(ways: Mapping[str, Way], length: int, rounds: int = 5) -> dict[str, float]:
+    """The median seconds of each way, forward and backward, taken in turns."""
+    inputs, found = make_inputs(length), {name: [] for name in ways}
+    for _ in range(rounds):
+        for name, way in ways.items():
+            start = perf_counter()
+            torch.autograd.grad(way(*inputs).sum(), inputs)
+            found[name].append(perf_counter() - start)
+    return {name: median(taken) for name, taken in found.items()}
+
+
+def on_a_gpu(precision: str, length: int) -> pd.DataFrame:
+    """A row for each way: training with 8 heads of 64, as `make bench ARGS=gpu` found.
+
+    Median milliseconds and peak mebibytes, on the GPU that benchmarks/gpu.txt names.
+    """
+    table = pd.read_csv(GPU)
+    return table[(table.precision == precision) & (table.length == length)].set_index(
+        "way"
+    )
+
+
 def numbers_moved(way: Way, length: int, *block: int) -> int:
     """The numbers that way(memory, query, key, value, *block) moves.
 
@@ -105,8 +133,18 @@ def numbers_moved(way: Way, length: int, *block: int) -> int:
     """
     memory, inputs = Memory(), [x.detach()[0, 0] for x in make_inputs(length)]
     context = way(memory, *inputs, *block)
-    torch.testing.assert_close(context, attention(*inputs)[0], atol=1e-6, rtol=0)
+    torch.testing.assert_close(context, attention(*inputs)[0], atol=1e-5, rtol=0)
     return memory.moved
+
+
+def watched(rule: Rule, asked: list[int]) -> Rule:
+    """The rule; each call adds to `asked` the number of pairs that it is about."""
+
+    def function(query: Tensor, key: Tensor) -> Tensor:
+        asked.append(query.numel() * key.numel())
+        return rule(query, key)
+
+    return function
 
 
 def whole_mask(rule: Rule, length: int) -> Tensor:
@@ -117,9 +155,9 @@ def whole_mask(rule: Rule, length: int) -> Tensor:
 
 def grid(rule: Rule, length: int, block: int) -> Tensor:
     """Which tiles (query blocks, key blocks) `visible_blocks` gives."""
-    size = len(blocks(length, block))
+    size, key = len(blocks(length, block)), torch.empty(length, 0)
     found = torch.zeros(size, size, dtype=torch.bool)
     for i, rows in enumerate(blocks(length, block)):
-        for columns, _ in visible_blocks(rule, rows, length, block):
+        for columns, _ in visible_blocks(rule, rows, key, block):
             found[i, columns.start // block] = True
     return found

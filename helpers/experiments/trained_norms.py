@@ -12,32 +12,33 @@ from helpers.training import evaluate_loss
 
 
 class RemoveAndScale(nn.Module):
-    """A LayerNorm's gain and bias around RMSNorm, on x without one direction.
+    """A LayerNorm's gain and bias around RMSNorm, on x without some directions.
 
-    With (1, …, 1) / √d_model this is the LayerNorm itself; None removes nothing.
+    With (1, …, 1) / √d_model alone this is the LayerNorm itself. Directions have norm
+    1, and are perpendicular.
     """
 
-    def __init__(self, norm: LayerNorm, direction: Tensor | None):
+    def __init__(self, norm: LayerNorm, directions: Sequence[Tensor]):
         super().__init__()
-        self.norm, self.direction = norm, direction
+        self.norm, self.directions = norm, directions
 
     def forward(self, x: Tensor) -> Tensor:
         """(…, d_model) -> the same shape."""
-        if self.direction is not None:
-            x = x - (x @ self.direction)[..., None] * self.direction
+        for direction in self.directions:
+            x = x - (x @ direction)[..., None] * direction
         root = (x.square().mean(dim=-1, keepdim=True) + self.norm.eps).sqrt()
         return self.norm.gain * x / root + self.norm.bias
 
 
 def loss_without(
-    model: nn.Module, pairs: Sequence[IdPair], direction: Tensor | None
+    model: nn.Module, pairs: Sequence[IdPair], *directions: Tensor
 ) -> float:
-    """The model's loss where all its norms remove this direction and not the mean."""
+    """The loss where all norms remove these directions, and not the mean by itself."""
     changed = copy.deepcopy(model)
     for module in [*changed.modules()]:
         for name, part in [*module.named_children()]:
             if isinstance(part, LayerNorm):
-                setattr(module, name, RemoveAndScale(part, direction))
+                setattr(module, name, RemoveAndScale(part, directions))
     return evaluate_loss(changed, pairs)
 
 

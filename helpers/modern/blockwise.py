@@ -100,15 +100,18 @@ def attention_over_keys(
 
 
 def visible_blocks(
-    mask: Tensor | Rule | None, rows: slice, key_length: int, block: int
+    mask: Tensor | Rule | None, rows: slice, key: Tensor, block: int
 ) -> Iterator[tuple[slice, Tensor | None]]:
     """The blocks of keys that some of these queries may see, each with its mask."""
-    for columns in blocks(key_length, block):
+    for columns in blocks(key.size(-2), block):
         part = mask
         if isinstance(mask, Tensor):
             part = mask[..., rows, columns]
         elif mask is not None:
-            queries, keys = (torch.arange(x.start, x.stop) for x in (rows, columns))
+            queries, keys = (
+                torch.arange(x.start, x.stop, device=key.device)
+                for x in (rows, columns)
+            )
             part = mask(queries[:, None], keys[None])
         if part is None or part.any():
             yield columns, part
@@ -129,7 +132,7 @@ class BlockAttention(torch.autograd.Function):
         for rows in blocks(query.size(-2), block):
             q = query[..., rows, :]
             state = nothing_yet(q, value)
-            for columns, part in visible_blocks(mask, rows, key.size(-2), block):
+            for columns, part in visible_blocks(mask, rows, key, block):
                 scores = masked_scores(q, key[..., columns, :], part)
                 state = absorb(state, scores, value[..., columns, :])
             context[..., rows, :], logsumexp[..., rows, :] = finish(state)
@@ -146,9 +149,7 @@ class BlockAttention(torch.autograd.Function):
         inner = (grad_context * context).sum(dim=-1, keepdim=True)  # D
         for rows in blocks(query.size(-2), ctx.block):
             q, g = query[..., rows, :], grad_context[..., rows, :]
-            for columns, part in visible_blocks(
-                ctx.mask, rows, key.size(-2), ctx.block
-            ):
+            for columns, part in visible_blocks(ctx.mask, rows, key, ctx.block):
                 k, v = key[..., columns, :], value[..., columns, :]
                 weights = (masked_scores(q, k, part) - logsumexp[..., rows, :]).exp()
                 grad_scores = weights * (g @ v.mT - inner[..., rows, :])

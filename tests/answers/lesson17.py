@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import torch
 from torch.nn import functional as F
 
@@ -43,6 +44,16 @@ def with_einsum(x, angles):
     return torch.einsum("ijld,...ljd->...lid", matrices, pairs).flatten(-2)
 
 
+def with_angles_as_constants(x, angles):
+    return like_llama(x, angles.detach())
+
+
+def with_numpys_cosines(x, angles):
+    c, s = (torch.from_numpy(f(angles.numpy())) for f in (np.cos, np.sin))
+    first, second = x.chunk(2, dim=-1)
+    return torch.cat([first * c - second * s, first * s + second * c], dim=-1)
+
+
 def in_place(x, angles):
     half = x.shape[-1] // 2
     x[..., :half] *= angles.cos()
@@ -70,6 +81,19 @@ def three_features(x, angles):
 
 def with_pytorchs_own(query, key, value):
     return F.scaled_dot_product_attention(query, key, value, enable_gqa=True)
+
+
+def grouped_by_pytorch_if_it_must(query, key, value):
+    shared = query.shape[1] != key.shape[1]
+    return F.scaled_dot_product_attention(query, key, value, enable_gqa=shared)
+
+
+def not_grouped_by_pytorch(query, key, value):
+    key, value = (
+        x[:, torch.arange(query.shape[1]) * x.shape[1] // query.shape[1]]
+        for x in (key, value)
+    )
+    return F.scaled_dot_product_attention(query, key, value, enable_gqa=False)
 
 
 def head_by_head(query, key, value):
@@ -121,8 +145,15 @@ def without_gradient_of_the_keys(query, key, value):
 DUE = {"cache_bytes": 131_072, "parameters": 218_112_000}
 
 RIGHT = {
-    "rotation": [like_llama, by_complex_numbers, by_matrices, with_einsum],
-    "grouped": [with_pytorchs_own, head_by_head, by_an_axis, expanded],
+    "rotation": [
+        like_llama,
+        by_complex_numbers,
+        by_matrices,
+        with_einsum,
+        with_angles_as_constants,
+        with_numpys_cosines,
+    ],
+    "grouped": [head_by_head, by_an_axis, expanded, not_grouped_by_pytorch],
     "sizes": [
         DUE,
         {"cache_bytes": 131_072.0, "parameters": torch.tensor(218_112_000)},
@@ -139,6 +170,8 @@ WRONG = {
         (lambda x, angles: like_llama(x, -angles), "it turns the other way"),
     ],
     "grouped": [
+        (with_pytorchs_own, "share them yourself"),
+        (grouped_by_pytorch_if_it_must, "share them yourself"),
         (folded_the_other_way, "take keys and values in turns"),
         (F.scaled_dot_product_attention, "only where all query heads share one head"),
         (with_weights, "tensor"),

@@ -4,7 +4,12 @@ import math
 
 import torch
 
+from helpers import checks
 from helpers.attention import attention
+
+(STEP,) = checks.lesson19.step.parts
+(OVER_KEYS,) = checks.lesson19.over_keys.parts
+(TILE,) = checks.lesson19.tile_gradients.parts
 
 # ------------------------------------------------------------ 19.1 one key more
 
@@ -37,6 +42,51 @@ def with_a_softmax(mixed, total, maximum, score, value):
     parts = (both - new).exp()
     before = mixed * 0 if maximum == -math.inf else mixed * (maximum - new).exp()
     return before + parts[1] * value, total, new
+
+
+def with_a_detached_maximum(mixed, total, maximum, score, value):
+    """What is subtracted needs no gradient, if it is detached before it is used."""
+    maximum = maximum.detach()
+    highest = torch.maximum(maximum, score.detach())
+    shift = torch.where(highest.isinf(), torch.zeros(()), highest)
+    old, fresh = (maximum - shift).exp(), (score - shift).exp()
+    return mixed * old + value * fresh, total * old + fresh, highest
+
+
+def with_a_low_start(mixed, total, maximum, score, value):
+    """A very low number in place of −∞ − (−∞)."""
+    highest = torch.maximum(maximum, score)
+    shift = highest.clamp(min=-1e30)
+    old, fresh = (maximum - shift).exp(), (score - shift).exp()
+    return mixed * old + value * fresh, total * old + fresh, highest
+
+
+def with_nan_to_num(mixed, total, maximum, score, value):
+    """NaN is replaced, but its gradient is not."""
+    highest = torch.maximum(maximum, score)
+    old = (maximum - highest).exp().nan_to_num()
+    fresh = (score - highest).exp().nan_to_num()
+    return mixed * old + value * fresh, total * old + fresh, highest
+
+
+def with_a_maximum_detached_too_late(*given):
+    mixed, total, maximum = checks.lesson19.step.reference(STEP)(*given)
+    return mixed, total, maximum.detach()
+
+
+def with_a_detached_total(mixed, total, maximum, score, value):
+    return checks.lesson19.step.reference(STEP)(
+        mixed, total.detach(), maximum, score, value
+    )
+
+
+def with_nan_gradients(mixed, total, maximum, score, value):
+    """−∞ − (−∞) is replaced, but only after it was made."""
+    highest = torch.maximum(maximum, score)
+    nothing = highest == -math.inf
+    old = torch.where(nothing, torch.zeros(()), (maximum - highest).exp())
+    fresh = torch.where(nothing, torch.zeros(()), (score - highest).exp())
+    return mixed * old + value * fresh, total * old + fresh, highest
 
 
 def average_so_far(mixed, total, maximum, score, value):
@@ -98,6 +148,102 @@ def with_logsumexp(query, key, value, mask, block):
     return context
 
 
+def in_two_passes(query, key, value, mask, block):
+    """First the maximum, then the sums; the scores are made twice, and never kept."""
+
+    def scores():
+        for k, seen in zip(key.split(block, 2), columns, strict=True):
+            s = query @ k.mT / query.size(-1) ** 0.5
+            yield s.masked_fill(~seen, -math.inf)
+
+    columns = mask.expand(*query.shape[:-1], key.size(2)).split(block, 3)
+    top = torch.full((*query.shape[:-1], 1), -1e30)
+    for s in scores():
+        top = torch.maximum(top, s.detach().amax(-1, keepdim=True).to(top))
+    mixed = total = 0.0
+    for s, v in zip(scores(), value.split(block, 2), strict=True):
+        parts = (s - top).exp()
+        mixed, total = mixed + parts @ v, total + parts.sum(-1, keepdim=True)
+    return mixed / total.masked_fill(total == 0, 1.0)
+
+
+def in_tiles(query, key, value, mask, block):
+    """Blocks of queries as well, one map after the other."""
+    mask = mask.expand(*query.shape[:-1], key.size(-2))
+    reference = checks.lesson19.over_keys.reference(OVER_KEYS)
+    maps = []
+    flat = (x.flatten(0, 1)[:, None, None] for x in (query, key, value, mask))
+    for q, k, v, m in zip(*flat, strict=True):
+        pairs = zip(q.split(block, 2), m.split(block, 2), strict=True)
+        rows = [reference(part, k, v, seen, block) for part, seen in pairs]
+        maps.append(torch.cat(rows, 2)[0, 0])
+    return torch.stack(maps).unflatten(0, query.shape[:2])
+
+
+def joined_at_the_end(query, key, value, mask, block):
+    """Every block has its own state; the states are joined after the last."""
+    columns = mask.expand(*query.shape[:-1], key.size(2)).split(block, 3)
+    mixed, total, tops = [], [], []
+    parts = zip(key.split(block, 2), value.split(block, 2), columns, strict=True)
+    for k, v, seen in parts:
+        scores = query @ k.mT / query.size(-1) ** 0.5
+        scores = scores.masked_fill(~seen, -math.inf)
+        tops.append(scores.amax(-1, keepdim=True).clamp(min=-1e30))
+        weights = (scores - tops[-1]).exp()
+        mixed.append(weights @ v)
+        total.append(weights.sum(-1, keepdim=True))
+    tops = torch.stack(tops)
+    factor = (tops - tops.amax(0)).exp()
+    whole = (factor * torch.stack(total)).sum(0)
+    return (factor * torch.stack(mixed)).sum(0) / whole.masked_fill(whole == 0, 1.0)
+
+
+def with_a_kept_list(query, key, value, mask, block):
+    """No tensor is large, but the scores of all blocks are kept."""
+    columns = mask.expand(*query.shape[:-1], key.size(2)).split(block, 3)
+    scores = [
+        (query @ k.mT / query.size(-1) ** 0.5).masked_fill(~seen, -math.inf)
+        for k, seen in zip(key.split(block, 2), columns, strict=True)
+    ]
+    top = torch.stack([s.amax(-1, keepdim=True) for s in scores]).amax(0)
+    top = top.masked_fill(top == -math.inf, 0.0)
+    total = sum((s - top).exp().sum(-1, keepdim=True) for s in scores)
+    parts = zip(scores, value.split(block, 2), strict=True)
+    mixed = sum((s - top).exp() @ v for s, v in parts)
+    return mixed / total.masked_fill(total == 0, 1.0)
+
+
+def in_blocks_of(size):
+    """`block` is not used: `size(query, key)` is."""
+
+    def answer(query, key, value, mask, block):
+        reference = checks.lesson19.over_keys.reference(OVER_KEYS)
+        return reference(query, key, value, mask, size(query, key))
+
+    return answer
+
+
+def in_blocks_of_queries(query, key, value, mask, block):
+    mask = mask.expand(*query.shape[:-1], key.size(-2))
+    rows = zip(query.split(block, 2), mask.split(block, 2), strict=True)
+    return torch.cat([attention(q, key, value, seen)[0] for q, seen in rows], dim=2)
+
+
+def blind_with_nan_gradients(query, key, value, mask, block):
+    """0/0 is replaced, but only after it was made."""
+    mask = mask.expand(*query.shape[:-1], key.size(-2))
+    mixed = total = torch.zeros(1)
+    top = torch.full((*query.shape[:-1], 1), -1e30)
+    for i in range(0, key.size(-2), block):
+        scores = query @ key[..., i : i + block, :].mT / query.size(-1) ** 0.5
+        scores = scores.masked_fill(~mask[..., i : i + block], -math.inf)
+        new = torch.maximum(top.to(scores), scores.amax(-1, keepdim=True))
+        parts, old = (scores - new).exp(), (top - new).exp()
+        mixed = old * mixed + parts @ value[..., i : i + block, :]
+        total, top = old * total + parts.sum(-1, keepdim=True), new
+    return torch.where(total == 0, torch.zeros(1).to(total), mixed / total)
+
+
 def the_whole_table(query, key, value, mask, block):
     return attention(query, key, value, mask)[0]
 
@@ -137,7 +283,51 @@ def without_a_maximum_over_keys(query, key, value, mask, block):
     return mixed / total.masked_fill(total == 0, 1.0)
 
 
-# ------------------------------------------------------------ 19.3 a sliding window
+# ------------------------------------------------------------ 19.3 back through a tile
+
+
+def with_einsum(query, key, value, mask, logsumexp, inner, grad_context):
+    scores = torch.einsum("bhqd,bhkd->bhqk", query, key) / query.shape[-1] ** 0.5
+    weights = torch.where(mask, (scores - logsumexp).exp(), torch.zeros(()))
+    over = torch.einsum("bhqd,bhkd->bhqk", grad_context, value)
+    scores = weights * over - weights * inner
+    scores = scores * query.size(-1) ** -0.5
+    return [
+        torch.einsum("bhqk,bhkd->bhqd", scores, key),
+        torch.einsum("bhqk,bhqd->bhkd", scores, query),
+        torch.einsum("bhqk,bhqd->bhkd", weights, grad_context),
+    ]
+
+
+@torch.no_grad()
+def row_by_row(query, key, value, mask, logsumexp, inner, grad_context):
+    """No gradient flows through gradients, and none needs to."""
+    root, keys, values = math.sqrt(key.size(-1)), 0, 0
+    queries = []
+    for i in range(query.size(2)):
+        scores = (key @ query[:, :, i, :, None])[..., 0] / root
+        seen = mask[i]
+        weights = (scores - logsumexp[:, :, i]).exp() * seen
+        g = grad_context[:, :, i, :, None]
+        pull = weights * ((value @ g)[..., 0] - inner[:, :, i]) / root
+        queries.append((pull[..., None] * key).sum(2))
+        keys = keys + pull[..., None] * query[:, :, i, None]
+        values = values + weights[..., None] * g.mT
+    return torch.stack(queries, 2), keys, values
+
+
+def through_autograd_alone(query, key, value, mask, logsumexp, inner, grad_context):
+    """The gradients of a softmax over the tile's keys."""
+    given = [x.clone().requires_grad_() for x in (query, key, value)]
+    return torch.autograd.grad(attention(*given, mask)[0], given, grad_context)
+
+
+def in_another_order(*given):
+    query, key, value = checks.lesson19.tile_gradients.reference(TILE)(*given)
+    return value, key, query
+
+
+# ------------------------------------------------------------ 19.4 a sliding window
 
 
 def from_the_full_mask(length, window, block):
@@ -172,8 +362,21 @@ def of_whole_blocks(length, window, block):
 
 
 RIGHT = {
-    "step": [with_a_branch, with_max, with_a_softmax],
-    "over_keys": [with_split, with_logsumexp],
+    "step": [
+        with_a_branch,
+        with_max,
+        with_a_softmax,
+        with_a_detached_maximum,
+        with_a_low_start,
+    ],
+    "over_keys": [
+        with_split,
+        with_logsumexp,
+        in_two_passes,
+        in_tiles,
+        joined_at_the_end,
+    ],
+    "tile_gradients": [with_einsum, row_by_row],
     "window_blocks": [from_the_full_mask, in_lists],
 }
 WRONG = {
@@ -181,16 +384,32 @@ WRONG = {
         (average_so_far, "the result differs from the expected one"),
         (without_a_maximum, "lacks the maximum"),
         (as_floats, "no gradient"),
+        (with_a_maximum_detached_too_late, "not all of the gradient reaches score"),
+        (with_a_detached_total, "not all of the gradient reaches score"),
+        (with_nan_to_num, "before three others: the gradients are wrong (NaN?)"),
+        (with_nan_gradients, "before three others: the gradients are wrong (NaN?)"),
         (lambda *x: x[0], "where three are due"),
         (lambda *x: x[:3], "the result differs from the expected one"),
         (lambda *x: print(end=""), "your function returns nothing"),
     ],
     "over_keys": [
-        (the_whole_table, "that is the table"),
-        (with_a_list, "that is the table"),
+        (the_whole_table, "as many floats as the table are held at once"),
+        (with_a_list, "as many floats as the table are held at once"),
+        (with_a_kept_list, "as many floats as the table are held at once"),
+        (in_blocks_of(lambda q, k: k.size(-2) - 1), "a tensor holds 79,900 floats"),
+        (in_blocks_of_queries, "a tensor holds 32,000 floats, where"),
+        (in_blocks_of(lambda q, k: 1), "the work is the same whatever `block` is"),
+        (in_blocks_of(lambda q, k: 64), "the work is the same whatever `block` is"),
+        (in_blocks_of(lambda q, k: 200), "a tensor holds 20,000 floats, where"),
+        (blind_with_nan_gradients, "attend to nothing, the gradients are wrong (NaN?)"),
         (mean_of_blocks, "each block has a softmax of its own"),
         (without_a_maximum_over_keys, "where scores are large: "),
         (lambda *x: attention(*x[:4]), "return a tensor, not a tuple"),
+    ],
+    "tile_gradients": [
+        (through_autograd_alone, "the softmax of the tile alone is taken"),
+        (in_another_order, "grad_query has shape (2, 3, 5, 3), not (2, 3, 4, 6)"),
+        (lambda *x: x[0], "where three are due"),
     ],
     "window_blocks": [
         (counted, "the shape is () where (4, 4) is due"),

@@ -9,17 +9,33 @@ from helpers.plots.mechanisms import modern
 X = torch.tensor([1.0, 2.0, 6.0])
 TURNED = rotate(torch.tensor([[1.0, 0.0]]).expand(9, 2), rotary_angles(9, 2))
 SHARES = pd.DataFrame(
-    {"task": task, "positions": kind, "seed": seed, "near": 0.9, "far": 0.2 * seed}
+    {"task": task, "positions": kind, "seed": seed, "far": 0.5}
+    | {f"at {place}": 1 - 0.01 * place * seed for place in range(3, 20)}
     for task in ("a", "b")
-    for kind in ("sinusoids", "rotary")
+    for kind in ("sinusoids", "rotary", "none")
     for seed in range(3)
 )
 DRAWINGS = {
     "two_blocks": modern.draw_two_blocks,
     "norms": lambda: modern.draw_norms(X, X, X),
     "rotation": lambda: modern.draw_rotation([(3, 1), (5, 3), (8, 6)], TURNED, TURNED),
+    "clocks": lambda: modern.draw_clocks(
+        {f"distance {d}": (d, 0.1 * d) for d in (3, 9, 44, 47)},
+        swept=1.5,
+        title="Two hands",
+    ),
     "lengths": lambda: modern.draw_lengths(
-        SHARES, {"near": "as trained", "far": "far"}, titles=["one task", "the other"]
+        SHARES,
+        {"sinusoids": "sinusoids", "rotary": "rotary positions"},
+        trained=8,
+        titles=["one task", "the other"],
+    ),
+    "echoes": lambda: modern.draw_echoes(
+        torch.randn(4, 30, generator=torch.Generator().manual_seed(0)),
+        {place: place / 30 for place in range(8, 30)},
+        wanted=3,
+        trained=8,
+        titles=["above", "below"],
     ),
     "gate": lambda: modern.draw_gate(64, 128, 85),
     "shared_heads": lambda: modern.draw_shared_heads(

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from helpers.plots import drawing
 from helpers.plots.drawing import HIDDEN, INK, ROLES, tint
-from helpers.plots.style import COLOURS, MARKERS, STYLES
+from helpers.plots.style import COLOURS, MARKERS
 
 NEW = "#FFF3D6"  # a step that finds a new maximum
 
@@ -68,35 +68,16 @@ def draw_tiles(block: int, length: int) -> None:
         at = left + line * cell, top - line * cell
         ax.plot([at[0]] * 2, [bottom, top], color=INK, lw=1)
         ax.plot([left, right], [at[1]] * 2, color=INK, lw=1)
+    long = block * cell
     for i in range(length // block):
-        _strip(
-            ax,
-            (left - 0.55, top - (i + 1) * block * cell),
-            (0.4, block * cell),
-            "query",
-            i == row,
-        )
-        _strip(
-            ax,
-            (left + i * block * cell, top + 0.38),
-            (block * cell, 0.24),
-            "key",
-            i == column,
-        )
-        _strip(
-            ax,
-            (left + i * block * cell, top + 0.1),
-            (block * cell, 0.24),
-            "value",
-            i == column,
-        )
-        _strip(
-            ax,
-            (right + 0.95, top - (i + 1) * block * cell),
-            (0.4, block * cell),
-            "context",
-            i < row,
-        )
+        across, down = left + i * long, top - (i + 1) * long
+        for role, corner, size, strong in (
+            ("query", (left - 0.55, down), (0.4, long), i == row),
+            ("key", (across, top + 0.38), (long, 0.24), i == column),
+            ("value", (across, top + 0.1), (long, 0.24), i == column),
+            ("context", (right + 0.95, down), (0.4, long), i < row),
+        ):
+            _strip(ax, corner, size, role, strong)
     middle = top - (row + 0.5) * block * cell
     for text, place in (
         ("Q", (left - 0.35, top + 0.15)),
@@ -164,18 +145,23 @@ def memory_by_length(
     lengths: Sequence[int],
     peaks: Mapping[str, Sequence[int]],
     *,
+    again: Sequence[str],
     title: str,
 ) -> Axes:
-    """Peak bytes {name: one for each length}, in megabytes, both axes logarithmic."""
-    _, ax = plt.subplots(figsize=(5.8, 3.9))
-    looks = zip(COLOURS, MARKERS, STYLES, strict=False)
-    for (name, found), (colour, marker, line) in zip(
-        peaks.items(), looks, strict=False
-    ):
-        look = {"marker": marker, "ls": line, "ms": 6, "label": name}
-        ax.plot(lengths, [x / 1e6 for x in found], color=colour, **look)
+    """Peak bytes {name: one for each length}, in megabytes, both axes logarithmic.
+
+    Marks of one length stand side by side. They are filled, and their lines whole, for
+    the names in `again`, which compute the weights again.
+    """
+    _, ax = plt.subplots(figsize=(5.8, 4.1))
+    for i, (name, found) in enumerate(peaks.items()):
+        aside = 1.03 ** (i - (len(peaks) - 1) / 2)
+        look = {"color": COLOURS[i], "marker": MARKERS[i], "ms": 7, "lw": 1, "mew": 1.5}
+        look |= {"ls": "-"} if name in again else {"ls": ":", "mfc": "white"}
+        places, heights = [n * aside for n in lengths], [x / 1e6 for x in found]
+        ax.plot(places, heights, label=name, **look)
     ax.set(title=title, xscale="log", yscale="log")
-    ax.set(xlabel="length (queries and keys)", ylabel="peak memory (MB)")
+    ax.set(xlabel="length (its marks stand side by side)", ylabel="peak memory (MB)")
     ax.set_xticks(lengths, [f"{n:,}" for n in lengths])
     ax.yaxis.set_major_formatter("{x:g}")
     ax.minorticks_off()
@@ -186,12 +172,12 @@ def memory_by_length(
 def traffic_by_block(
     sizes: Sequence[int], moved: Sequence[int], table: int, *, title: str
 ) -> Axes:
-    """Numbers moved, in millions, for each size of block, and those of the table."""
+    """Numbers moved, in millions, for blocks of so many queries, and the table's."""
     _, ax = plt.subplots(figsize=(5.6, 3.4))
     ax.plot(sizes, [x / 1e6 for x in moved], "o-", color=COLOURS[0], label="blocks")
     ax.axhline(table / 1e6, color=COLOURS[5], ls="--", label="the table")
     ax.set(title=title, xscale="log", yscale="log")
-    ax.set(xlabel="size of a block", ylabel="numbers moved (millions)")
+    ax.set(xlabel="queries in a block", ylabel="numbers moved (millions)")
     ax.set_xticks(sizes, sizes)
     ax.yaxis.set_major_formatter("{x:g}")
     ax.minorticks_off()

@@ -1,16 +1,20 @@
 """Drawings of lesson 17: two blocks, two norms, rotation, the gate, shared heads."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
 import pandas as pd
+import seaborn
 from matplotlib.axes import Axes
-from matplotlib.patches import Circle
+from matplotlib.patches import Circle, Wedge
 from torch import Tensor
 
 from helpers.plots import drawing
 from helpers.plots.drawing import ROLES, Block
-from helpers.plots.spread import over_seeds
+from helpers.plots.style import COLOURS
+
+DASHES = ("", (5, 2), (5, 2, 1, 2), (1, 1), (8, 2, 1, 1), (1, 3))  # seaborn's STYLES
 
 # What each column holds from below, and the role of its colour; None is a sum.
 BLOCK_2017 = (
@@ -176,23 +180,107 @@ def _head(ax: Axes, middle: tuple[float, float], role: str) -> Block:
     return drawing.operation(ax, middle, "", role=role, width=0.26, height=0.3)
 
 
-def draw_lengths(
-    table: pd.DataFrame, where: Mapping[str, str], *, titles: Sequence[str]
+def draw_clocks(
+    faces: Mapping[str, tuple[float, float]], *, swept: float, title: str
 ) -> None:
-    """A panel for each task: the share of right answers by the kind of positions.
+    """A clock face for each distance: how far two clocks of a head have turned.
 
-    `where` maps columns of the study longer_than_trained to what the legend says.
+    `faces` maps what stands below to the angles of the first clock, the long hand, and
+    of the second one, the short hand. Hands start upright and turn to the right. Grey
+    is what the short hand has `swept` in the training.
     """
-    tasks = table.groupby("task", sort=False)
-    figure, axes = plt.subplots(len(tasks), figsize=(6.2, 5.4), sharex=True)
+    ax = drawing.canvas(6.2, 2.3, title=title)
+    for i, (name, angles) in enumerate(faces.items()):
+        x, y, radius = 0.85 + 1.5 * i, 1.12, 0.58
+        quarter = 90 - math.degrees(swept), 90
+        ax.add_patch(Wedge((x, y), radius, *quarter, fc="#E4E4E4"))
+        ax.add_patch(Circle((x, y), radius, fill=False, ec="#BBBBBB", lw=1))
+        for angle, role, length in zip(
+            angles, ("key", "query"), (0.95, 0.58), strict=True
+        ):
+            reach = length * radius
+            tip = x + reach * math.sin(angle), y + reach * math.cos(angle)
+            look = {"width": 2.4, "colour": ROLES[role]}
+            drawing.arrow(ax, (x, y), tip, **look)
+        drawing.write(ax, (x, 0.28), name, size=9)
+    note = "long: first clock; short: second clock; grey: what it swept in training"
+    drawing.write(ax, (0.1, 1.88), note, size=8, align="left")
+
+
+def draw_lengths(
+    table: pd.DataFrame, kinds: Mapping[str, str], *, trained: int, titles: Sequence
+) -> None:
+    """A panel for each task: the share of right answers at each place.
+
+    `table` is the study longer_than_trained; `kinds` maps its kinds of positions to
+    what the legend says. A line is the mean over the seeds, its band goes from the
+    lowest run to the highest; the places of the training are shaded.
+    """
+    places = {x: int(x.removeprefix("at ")) for x in table if x.startswith("at ")}
+    known = ["task", "positions", "seed"]
+    shares = table[[*known, *places]].rename(columns=places)
+    shares = shares.melt(known, var_name="place", value_name="share right")
+    shares = shares[shares["positions"].isin([*kinds])]
+    shares["positions"] = shares["positions"].map(kinds)
+    shares["place"] = shares["place"].astype(int)
+    tasks = shares.groupby("task", sort=False)
+    figure, axes = plt.subplots(len(tasks), figsize=(6.2, 5.2), sharex=True)
+    names = [*kinds.values()]
     for ax, (_, runs), title in zip(axes, tasks, titles, strict=True):
-        shares = runs.rename(columns=where).melt(
-            ["positions", "seed"], [*where.values()], "read at", "share right"
-        )
-        options = {"x": "positions", "y": "share right", "hue": "read at"}
-        over_seeds(shares, **options, title=title, ax=ax)
+        look = {"hue_order": names, "style_order": names, "errorbar": ("pi", 100)}
+        look |= {"palette": [*COLOURS[: len(names)]], "dashes": [*DASHES[: len(names)]]}
+        options = {"x": "place", "y": "share right", "hue": "positions", "ax": ax}
+        seaborn.lineplot(runs, **options, style="positions", **look)
+        ax.axvspan(0, trained - 1, color="#EEEEEE", zorder=0)
         ax.axhline(1 / 8, color="grey", lw=0.8)  # a guess among 8 letters
-        ax.set(xlabel="", ylim=(0, 1.05))
+        ax.set(title=title, ylim=(0, 1.05), xlim=(0, max(places.values())))
         ax.get_legend().remove()
+    axes[0].text(0.5, 0.03, "trained on these", fontsize=8)
+    axes[-1].set_xlabel("place of the letter")
     handles = axes[0].get_legend_handles_labels()
-    figure.legend(*handles, loc="outside lower center", ncols=len(where))
+    figure.legend(*handles, loc="outside lower center", ncols=3, frameon=False)
+
+
+def draw_echoes(
+    parts: Tensor,
+    right: Mapping[int, float],
+    *,
+    wanted: int,
+    trained: int,
+    titles: Sequence[str],
+) -> None:
+    """The score at each distance, and what one letter at this distance does.
+
+    parts (clocks, distances) are the clocks' parts of the score, as clock_scores gives
+    them; `right` maps distances to the share of right answers with a letter there. The
+    distance that the task asks for is `wanted`; those of few right answers are named.
+    """
+    figure, (above, below) = plt.subplots(
+        2, figsize=(6.2, 4.6), sharex=True, height_ratios=(1.6, 1)
+    )
+    total = parts.sum(dim=0)
+    for line, name, look in (
+        (parts[0], "first clock", {"color": ROLES["key"], "ls": "--", "lw": 1.2}),
+        (parts[1:].sum(dim=0), "other clocks", {"color": ROLES["query"], "ls": "-."}),
+        (total, "their sum, the score", {"color": drawing.INK, "lw": 1.8}),
+    ):
+        above.plot(line.numpy(), label=name, **look)
+    level = total[wanted].item()
+    above.axhline(level, color="grey", lw=0.8)
+    above.plot(wanted, level, "o", color=drawing.INK, ms=6)
+    for distance, share in right.items():
+        if share < 0.9:
+            look = {"color": COLOURS[5], "ms": 6, "zorder": 4}
+            above.plot(distance, total[distance].item(), "v", **look)
+            below.plot(distance, share, "v", **look)
+            side = -1 if distance + 1 in right and right[distance + 1] < 0.9 else 1
+            at = (distance + 0.7 * side, share + 0.02)
+            below.text(*at, distance, ha="left" if side > 0 else "right", fontsize=8)
+    for ax in (above, below):
+        ax.axvspan(0, trained - 1, color="#EEEEEE", zorder=0)
+    below.plot([*right], [*right.values()], "o", color=drawing.INK, ms=4)
+    below.axhline(1 / 8, color="grey", lw=0.8)
+    above.set(ylabel="mean score", title=titles[0])
+    below.set(title=titles[1], xlabel="distance", ylabel="share right")
+    below.set(ylim=(0, 1.05), xlim=(-0.5, parts.size(1)))
+    figure.legend(loc="outside lower center", ncols=3, frameon=False)

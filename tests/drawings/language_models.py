@@ -1,0 +1,21 @@
+"""Examples of each drawing in helpers/plots/mechanisms/language_models.py."""
+
+import torch
+
+from helpers.masks import causal_mask
+from helpers.plots.mechanisms import language_models
+
+WORDS = ["<bos>", "the", "cat", "sleeps", ".", "=>", "le", "chat", "dort", ".", "<eos>"]
+CAUSAL = causal_mask(10)[0, 0]
+PREFIX = CAUSAL | (torch.arange(10) < 6)
+DRAWINGS = {
+    "who_sees_whom": lambda: language_models.draw_who_sees_whom(
+        {"encoder and decoder": PREFIX, "decoder-only": CAUSAL, "prefix": PREFIX},
+        WORDS[:-1],
+        6,
+    ),
+    "shifted": lambda: language_models.draw_shifted(
+        WORDS, {"on everything": [True] * 11, "on the answer": [False] * 6 + [True] * 5}
+    ),
+    "prefill": lambda: language_models.draw_prefill(WORDS[:6], WORDS[6:]),
+}

@@ -1,0 +1,114 @@
+"""English and French in one sequence, and the models that read it."""
+
+import math
+
+import pytest
+import torch
+
+from helpers import BOS, EOS, PAD
+from helpers.experiments import one_sequence
+from helpers.experiments.bilingual import trained_bilingual
+from helpers.experiments.letters import letter_nats
+from helpers.experiments.one_sequence import Kind, build, join, toy_pairs
+from helpers.modern.rotary import rotary_angles, rotate
+from helpers.modern.writing import generate
+from studies.language_model import KINDS as KINDS_OF_ALL
+from studies.language_model_places import KINDS as KINDS_OF_PLACES
+
+KINDS = {**KINDS_OF_ALL, **KINDS_OF_PLACES}
+PAIRS = [([5, 6, 7], [8, 9]), ([5], [8, 9, 10, 11])]
+
+
+def test_pairs_become_sequences():
+    arrow = one_sequence.joint_vocabulary().ids["=>"]
+    joined = join(PAIRS)
+    assert joined.tokens.tolist() == [
+        [BOS, 5, 6, 7, arrow, 8, 9, EOS],
+        [BOS, 5, arrow, 8, 9, 10, 11, EOS],
+    ]
+    counted = joined.counted()
+    assert joined.tokens[counted].tolist() == [8, 9, EOS, 8, 9, 10, 11, EOS]
+    assert joined.counted(everything=True).sum() == 14
+    padded = join([PAIRS[0], ([5], [8])])
+    assert not padded.counted(everything=True)[padded.tokens == PAD].any()
+
+
+def test_models_have_as_many_parameters():
+    counts = [
+        sum(p.numel() for p in build(kind, 0).parameters()) for kind in KINDS.values()
+    ]
+    assert max(counts) < 1.002 * min(counts)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_what_is_said_depends_on_the_past_and_not_on_the_neighbours(name):
+    kind = KINDS[name]
+    model = build(kind, 0).eval()
+    both, alone = model.say(PAIRS), model.say(PAIRS[:1])
+    assert both.labels.tolist() == [8, 9, EOS, 8, 9, 10, 11, EOS]
+    assert both.rows.tolist() == [0, 0, 0, 1, 1, 1, 1, 1]
+    torch.testing.assert_close(both.logits[:3], alone.logits)
+    later = model.say([([5, 6, 7], [8, 12])])
+    torch.testing.assert_close(later.logits[:2], alone.logits[:2])
+    assert (later.logits[2] - alone.logits[2]).abs().max() > 1e-4
+    other = model.say([([6, 5, 7], [8, 9])])
+    assert (other.logits - alone.logits).abs().max() > 1e-4
+
+
+def test_places():
+    tokens, prompts = join(PAIRS).tokens, join(PAIRS).prompts
+    plain = build(Kind(), 0).places(tokens, prompts)
+    assert plain.tolist() == [[*range(8)], [*range(8)]]
+    fixed = build(Kind(places="answers from 16"), 0).places(tokens, prompts)
+    assert fixed[0].tolist() == [0, 1, 2, 3, 4, 16, 17, 18]
+    assert fixed[1].tolist() == [0, 1, 2, 16, 17, 18, 19, 20]
+    moved = build(Kind(places="moved"), 0).places(tokens, prompts)
+    assert moved[0].tolist() == [*range(11, 19)]
+    assert moved[1].tolist() == [*range(13, 21)]
+    assert max(len(one_sequence.prompt_of(s)) for s, _ in toy_pairs("train")) == 16
+
+
+def test_prompts_are_read_both_ways_only_where_asked():
+    tokens, prompts = join(PAIRS[:1]).tokens, join(PAIRS[:1]).prompts
+    later = tokens.clone()
+    later[0, 3] = 20  # the prompt's last word
+    for both_ways in (False, True):
+        model = build(Kind(both_ways=both_ways), 0).eval()
+        moved = (model(tokens, prompts) - model(later, prompts))[0, :3].abs().max() > 0
+        assert moved == both_ways
+
+
+def test_turning_is_rotation():
+    x, angles = torch.randn(2, 3, 5, 8), rotary_angles(5, 8)
+    torch.testing.assert_close(one_sequence.turn(x, angles), rotate(x, angles))
+
+
+def test_one_pass_finds_the_sentences_that_greedy_decoding_gets_right():
+    model = build(Kind(modern=True), 0)
+    one_sequence.train(model, 0, steps=12, few=3)  # by heart, all but
+    pairs = toy_pairs("train")[:40]
+    right = []
+    for source, target in pairs:
+        prompt = torch.tensor([one_sequence.prompt_of(source)])
+        ids = generate(model.model, prompt, max_new=len(target) + 1)[0].tolist()
+        right.append(ids == [*target, EOS])
+    assert one_sequence.share_right(model, pairs) == sum(right) / len(right)
+    assert 0 < sum(right) < 40
+
+
+def test_letters_are_counted():
+    nats = letter_nats(["ab"], ["ab"], before=1)  # each (1 + 1/3) / (1 + 1)
+    assert nats == pytest.approx(3 * math.log(1.5))
+    unseen = letter_nats(["ab"], ["b"], before=1)  # (1/3) / 2, then (1 + 1/3) / 2
+    assert unseen == pytest.approx(math.log(6) + math.log(1.5))
+
+
+def test_the_bilingual_model_is_kept(tmp_path):
+    model = trained_bilingual(tmp_path, steps=1)
+    (path,) = tmp_path.glob("bilingual-*.safetensors")
+    written = path.stat().st_mtime_ns
+    again = trained_bilingual(tmp_path, steps=1)
+    assert path.stat().st_mtime_ns == written
+    for name, weight in model.state_dict().items():
+        assert torch.equal(weight, again.state_dict()[name])
+    assert not again.training
