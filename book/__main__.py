@@ -7,6 +7,7 @@ trained once if it is not in the cache. Sphinx has an environment of its own, wh
 
 import argparse
 import functools
+import re
 import shutil
 import subprocess
 import webbrowser
@@ -21,6 +22,7 @@ from tools.reproducible import ROOT
 SPHINX = ROOT / ".cache" / "book" / "bin" / "sphinx-build"
 # MathJax in the one form that the pages load; the package brings all forms.
 MATHJAX = ("tex-chtml.js", "output")
+ICON = re.compile(r"\bfa-[\w-]+")
 
 
 def build(site: Path = sources.SITE, sphinx: Path = SPHINX) -> None:
@@ -32,9 +34,31 @@ def build(site: Path = sources.SITE, sphinx: Path = SPHINX) -> None:
     for path in (site / "_static" / "mathjax").iterdir():
         if path.name not in MATHJAX:
             (shutil.rmtree if path.is_dir() else Path.unlink)(path)
+    leave_out_icons(site)
+    for path in (site / "_static").rglob("*.css"):
+        text = re.sub(r"/\*.*?\*/", "", path.read_text("utf-8"), flags=re.S)
+        path.write_text(re.sub(r"\s+", " ", text), "utf-8", newline="\n")
     translator = site / "translator"
     shutil.copytree(PAGE, translator, ignore=shutil.ignore_patterns("data"))
     write_data(translator / "data")
+
+
+def leave_out_icons(site: Path) -> None:
+    """Drop what the theme brings of icons that no page shows: 1.7 MB for each reader.
+
+    The web font draws the others, so the script that draws them too has nothing to do.
+    """
+    scripts = site / "_static" / "scripts"
+    (scripts / "fontawesome.js").write_text("// A font draws the icons.\n", "utf-8")
+    files = [*site.rglob("*.html"), *scripts.glob("*.js")]
+    used = {name for file in files for name in ICON.findall(file.read_text("utf-8"))}
+    sheet = site / "_static" / "styles" / "pydata-sphinx-theme.css"
+    rules = re.sub(
+        r'(?:\.fa-[\w-]+,)*\.fa-[\w-]+\{--fa:"[^"]*"\}',
+        lambda rule: rule[0] if used & {*ICON.findall(rule[0])} else "",
+        sheet.read_text("utf-8"),
+    )
+    sheet.write_text(rules, "utf-8", newline="\n")
 
 
 def serve(site: Path = sources.SITE) -> None:

@@ -27,6 +27,7 @@ BOOK = Path(__file__).parent
 SOURCES, SITE = BOOK / "_sources", BOOK / "_build" / "html"
 TITLES = {"title", "titles"}
 MORE = [
+    "solutions",
     "notebooks/glossary",
     "claims",
     "javascript",
@@ -44,6 +45,7 @@ OPENING = re.compile(r"\*\*What you'll do\.\*\* (.+)")
 # A notebook links to the translator's page in the repository, which the site has, too.
 TRANSLATOR_LINK = re.compile(r"\[([^\]]+)\]\(\.\./book/translator/index\.html\)")
 TRANSLATOR_PAGE = r'<a href="../translator/index.html">\1</a>'
+EXERCISE = re.compile(r"^### Exercise .+$", re.M)
 ANCHOR = re.compile(r"(?<=\.ipynb)#[^)\s]+")
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
 
@@ -233,6 +235,7 @@ def page(path: Path) -> NotebookNode:
         if cell.cell_type == "markdown":
             cell.source = ANCHOR.sub(lambda m: unquote(m[0]), cell.source)
             cell.source = TRANSLATOR_LINK.sub(TRANSLATOR_PAGE, cell.source)
+            cell.source = EXERCISE.sub(rf"\g<0>\n\n{where_else(path)}", cell.source)
         cells.append(cell)
         if number == 0:
             found = OPENING.search(cell.source)
@@ -242,6 +245,8 @@ def page(path: Path) -> NotebookNode:
                 extra.insert(0, TRY_FIRST % f"../{path.name}")
             cells.append(new_markdown_cell("\n\n".join(extra)))
     notebook.cells = cells
+    if solution:
+        notebook.metadata["nosearch"] = True  # a search does not lead to an answer
     return notebook
 
 
@@ -282,7 +287,6 @@ def home(names: list[str]) -> str:
     opening = text.split("\n## ")[0]
     opening = opening[: opening.index("<img ")] + LIVE
     contents = [f"notebooks/{name}" for name in names]
-    solutions = [f"notebooks/solutions/{name}" for name in names]
     parts = [
         opening,
         "## The lessons\n\n" + section(text, "The lessons"),
@@ -292,7 +296,6 @@ def home(names: list[str]) -> str:
         "- [The Transformer in plain JavaScript](javascript.md)\n"
         "- [How it differs from others](differs.md)",
         toctree("Lessons", contents),
-        toctree("Solutions", solutions),
         toctree("More", MORE),
     ]
     return "\n\n".join(parts)
@@ -314,6 +317,15 @@ course's Python, so each function can be read beside its lesson.
 ```{literalinclude} transformer.js
 :language: javascript
 ```"""
+
+
+def solutions(names: list[str]) -> str:
+    """The page that leads to all worked answers."""
+    entries = "\n".join(f"notebooks/solutions/{name}" for name in names)
+    return (
+        "# Solutions\n\nEach exercise has a check in its lesson. Try it first, then "
+        f"read on here.\n\n```{{toctree}}\n:maxdepth: 1\n\n{entries}\n```"
+    )
 
 
 def differs() -> str:
@@ -384,6 +396,7 @@ def write(target: Path = SOURCES) -> list[Figure]:
         pages[f"book/{path.stem}"] = text, text.split("\n")[0]
     pages |= {
         "index": (home(names), "The Transformer, built piece by piece in PyTorch"),
+        "solutions": (solutions(names), "Worked answers to all exercises"),
         "differs": (differs(), "How the course differs from others"),
         "claims": (claims(found), "Every figure, what it claims, and its command"),
         "javascript": (in_javascript(), "The Transformer in plain JavaScript"),

@@ -88,7 +88,13 @@ def test_anchors_in_links_are_headings():
     assert sources.ANCHOR.findall(text) == ["#What-is-it%3F"]
 
 
+def test_a_search_leads_to_no_answer(pages):
+    for path, page in pages.items():
+        solution = path.parent.name == "solutions"
+        assert page.metadata.get("nosearch", False) == solution, path
+
+
 def test_home_lists_every_lesson():
     text = sources.home(["00_start_here", "01_embeddings_and_positions"])
-    assert "notebooks/solutions/01_embeddings_and_positions" in text
+    assert "\nnotebooks/01_embeddings_and_positions\n" in text
     assert "| route | lessons |" in text and "data-live-translator" in text

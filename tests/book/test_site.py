@@ -21,6 +21,7 @@ pytestmark = [
     needs_chromium,
     pytest.mark.skipif(not SPHINX.exists(), reason="no Sphinx: run `make book` first"),
 ]
+MOST_BYTES = 2_000_000  # of the first page, translator included, not compressed
 PHONE = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
 DESKTOP = {"width": 1280, "height": 1000, "deviceScaleFactor": 1, "mobile": False}
 
@@ -82,10 +83,15 @@ def driver(tmp_path_factory):
         yield driver
 
 
+def messages(driver):
+    """What the browser has noted of its network since the last question."""
+    for entry in driver.get_log("performance"):
+        yield json.loads(entry["message"])["message"]
+
+
 def requests(driver):
     """The addresses that the page has asked for since the last question."""
-    for entry in driver.get_log("performance"):
-        message = json.loads(entry["message"])["message"]
+    for message in messages(driver):
         if message["method"] == "Network.requestWillBeSent":
             yield message["params"]["request"]["url"]
 
@@ -203,8 +209,18 @@ def test_dark_mode_is_dark(driver, address):
     assert len(seen) == 2
 
 
-def test_the_first_page_translates(driver, address):
+def test_the_first_page_translates_and_is_light(driver, address):
+    list(messages(driver))
     driver.get(f"{address}index.html")
     ready = "return document.querySelector('[data-first-after]') !== null"
     wait(lambda: driver.execute_script(ready), 20, "the first translation", pause=0.05)
     assert errors(driver) == []
+    urls, sizes = {}, {}
+    for message in messages(driver):
+        given = message["params"]
+        if message["method"] == "Network.responseReceived":
+            urls[given["requestId"]] = given["response"]["url"]
+        elif message["method"] == "Network.loadingFinished":
+            sizes[given["requestId"]] = given["encodedDataLength"]
+    own = [sizes[key] for key in sizes if urls.get(key, "").startswith(address)]
+    assert 1_000_000 < sum(own) < MOST_BYTES
