@@ -210,6 +210,7 @@ def test_dark_mode_is_dark(driver, address):
 
 
 def test_the_first_page_translates_and_is_light(driver, address):
+    driver.execute_cdp_cmd("Network.setCacheDisabled", {"cacheDisabled": True})
     list(messages(driver))
     driver.get(f"{address}index.html")
     ready = "return document.querySelector('[data-first-after]') !== null"
