@@ -321,14 +321,6 @@ def my_attention_over_keys(query, key, value, mask, block):
                 "        mixed = mixed + parts / share @ value[..., start:stop, :]",
                 TOTAL: "total = total + 1",
             },
-            "the maximum starts at 0: where all scores are far below, nothing is left; "
-            "start at −∞": {
-                "torch.full_like(total, -math.inf)": "torch.zeros_like(total)"
-            },
-            "one maximum for all heads: each has its own": {
-                "scores.amax(dim=-1, keepdim=True)": "scores.amax(dim=(1, -1), "
-                "keepdim=True)"
-            },
             "each block's own maximum replaces the running one: it is the larger of "
             "the two": {LATER: "highest = scores.amax(dim=-1, keepdim=True)"},
             "the maximum is that of all rows: each query has its own, "
@@ -650,10 +642,10 @@ def my_window_blocks(length, window, block):
         },
         trials=[
             _window(16, 4, 4),
+            _window(16, 7, 4),
             _window(12, 5, 3),
             _window(16, 5, 4),
             _window(16, 6, 4),
-            _window(16, 7, 4),
             _window(23, 9, 4),
             _window(10, 1, 2),
             _window(9, 30, 2),

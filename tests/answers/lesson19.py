@@ -497,7 +497,7 @@ WRONG = {
         (in_blocks_of(lambda q, k: 64), "the work is the same whatever `block` is"),
         (in_blocks_of(lambda q, k: 200), "a tensor holds 20,000 floats, where"),
         (blind_with_nan_gradients, "attend to nothing, the gradients are wrong (NaN?)"),
-        (with_a_start(0.0), "the maximum starts at 0"),
+        (with_a_start(0.0), "each query of each head has its own maximum"),
         (with_a_start(-3.0), "each query of each head has its own maximum"),
         (with_a_start(-100.0), "each query of each head has its own maximum"),
         (one_maximum(1, 3), "near −1,000 in one head"),
