@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 from functools import partial, wraps
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch import Tensor
@@ -140,6 +141,12 @@ def my_step(mixed, total, maximum, score, value):
                 "the sums are 0 and the maximum is −∞ before it",
             ),
             Trial(
+                _first(-1e4),
+                ["the first key, however low its score"],
+                "with a first key whose score is −10,000: ",
+                "the maximum is that score, and the new exponential 1",
+            ),
+            Trial(
                 _state(0, 4, score=-math.inf, count=3),
                 ["a hidden key changes nothing"],
                 "with a hidden key, a score of −∞: ",
@@ -263,8 +270,12 @@ def _block_inputs(seed: int, *sizes: int, kind: str = "") -> tuple[Any, ...]:
         mask = (k >= block)[:1, :1, :1]
     if kind == "nothing":
         mask = mask & (q > 0)
-    if kind == "open":
+    if kind in ("open", "unlike heads"):
         mask = torch.ones(1, 1, 1, 1, dtype=torch.bool)
+    if kind == "unlike heads":  # scores near −1,000 or near 1,000
+        sign = 1 - 2 * ((b + h)[..., :1, :1] % 2)
+        tensors[0][..., :1] = 1000 * math.sqrt(d_head) * sign
+        tensors[1][..., :1] = 1.0
     return *tensors, mask, block
 
 
@@ -401,6 +412,13 @@ def my_attention_over_keys(query, key, value, mask, block):
                 accepts=lambda value, due: torch.allclose(value, due, atol=1e-3),
             ),
             Trial(
+                _block_inputs(0, 2, 2, 3, 7, 4, 4, 3, kind="unlike heads"),
+                ["heads with low and heads with high scores, side by side"],
+                "where scores are near −1,000 in one head and near 1,000 in another: ",
+                "each query of each head has its own maximum, which starts at −∞",
+                accepts=lambda value, due: torch.allclose(value, due, atol=1e-2),
+            ),
+            Trial(
                 _block_inputs(0, 1, 1, 100, 800, 2, 2, 40, kind="open"),
                 ["a block of keys at a time, and no more floats than that are kept"],
                 "with 100 queries, 800 keys and blocks of 40: ",
@@ -423,11 +441,11 @@ TILE_GRAD = "grad_scores = weights * (grad_context @ value.mT - inner)"
 FOR_KEYS = "grad_scores.mT @ query / scale"
 
 
-def _tile(seed: int, *sizes: int, keys: int) -> tuple[Tensor, ...]:
+def _tile(seed: int, *sizes: int, keys: int, longer: float = 1) -> tuple[Tensor, ...]:
     """A tile of an attention over `keys` keys, of which it has the last ones.
 
     sizes: batch, heads, rows, columns, d_head, d_value. The mask hides some pairs, and
-    everything from the second query.
+    everything from the second query. Queries are `longer` than as drawn.
     """
     batch, heads, rows, columns, d_head, d_value = sizes
     generator = torch.Generator().manual_seed(seed)
@@ -435,6 +453,7 @@ def _tile(seed: int, *sizes: int, keys: int) -> tuple[Tensor, ...]:
     query, key, value, grad = (
         torch.randn(batch, heads, *x, generator=generator) for x in each
     )
+    query = longer * query
     q, k = torch.arange(rows)[:, None], torch.arange(keys)
     mask = ((q + 2 * k) % 5 != 0) & (q != 1)
     scores = query @ key.mT / math.sqrt(d_head)
@@ -446,6 +465,31 @@ def _tile(seed: int, *sizes: int, keys: int) -> tuple[Tensor, ...]:
     mine = slice(keys - columns, keys)
     key, value = key[..., mine, :], value[..., mine, :]
     return query, key, value, mask[:, mine], total, inner, grad
+
+
+def _nearly(value: Any, due: Any) -> bool:
+    """Whether three gradients agree up to the rounding of large scores."""
+    pairs = zip(value, due, strict=True)
+    return all(torch.allclose(x, y, rtol=1e-3, atol=5e-2) for x, y in pairs)
+
+
+def _no_autograd(*args, **kwargs):
+    raise Stop(wrong("autograd is used: write the gradients as matrix products"))
+
+
+def _without_autograd(answer: Callable) -> Callable:
+    """The answer, in which autograd takes no gradients."""
+
+    @wraps(answer)
+    def function(query, key, value, mask, logsumexp, inner, grad_context):
+        given = query, key, value, mask, logsumexp, inner, grad_context
+        with (
+            patch.object(torch.autograd, "grad", _no_autograd),
+            patch.object(torch.autograd, "backward", _no_autograd),
+        ):
+            return answer(*given)
+
+    return function
 
 
 tile_gradients = Exercise(
@@ -508,9 +552,18 @@ def my_tile_gradients(query, key, value, mask, logsumexp, inner, grad_context):
                 ["a tile that is the whole table: the gradients of `attention`"],
                 "with a tile of all keys: ",
                 "the gradients differ from those of `attention`",
-            )
+            ),
+            Trial(
+                _tile(0, 1, 2, 5, 6, 4, 3, keys=9, longer=200),
+                ["large scores do no harm, seen or hidden"],
+                "where scores are large: ",
+                "subtract before the exponential, exp(scores − logsumexp), and hide "
+                "before it: exp(200) is infinite",
+                accepts=_nearly,
+            ),
         ],
         results=GRADIENTS,
+        use=_without_autograd,
         measure=lambda output, *inputs: tuple(x.detach() for x in output),
     ),
 )
@@ -563,6 +616,9 @@ def my_window_blocks(length, window, block):
             "positions before it": {"+ 1 < window": "+ 1 <= window"},
             "the window is one too narrow: a query sees itself and the window − 1 "
             "positions before it": {"+ 1 < window": "+ 1 < window - 1"},
+            "the window is rounded down to whole blocks: round up": {
+                NOT_OLD: "((queries - keys) // block <= window // block)"
+            },
             "only blocks that are seen in full are taken: one pair is enough": {
                 NOT_LATE: "(keys + block - 1 <= queries)",
                 NOT_OLD: "(queries + block - 1 - keys < window)",
@@ -586,6 +642,7 @@ def my_window_blocks(length, window, block):
         },
         trials=[
             _window(16, 4, 4),
+            _window(16, 7, 4),
             _window(12, 5, 3),
             _window(16, 5, 4),
             _window(16, 6, 4),

@@ -137,16 +137,6 @@ def numbers_moved(way: Way, length: int, *block: int) -> int:
     return memory.moved
 
 
-def watched(rule: Rule, asked: list[int]) -> Rule:
-    """The rule; each call adds to `asked` the number of pairs that it is about."""
-
-    def function(query: Tensor, key: Tensor) -> Tensor:
-        asked.append(query.numel() * key.numel())
-        return rule(query, key)
-
-    return function
-
-
 def whole_mask(rule: Rule, length: int) -> Tensor:
     """The mask of all pairs (length, length) that a rule makes."""
     places = torch.arange(length)

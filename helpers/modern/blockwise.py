@@ -33,7 +33,7 @@ def absorb(state: State, scores: Tensor, value: Tensor) -> State:
     maximum (…, query_length, 1) is the largest score so far, total (…, query_length, 1)
     the sum of exp(score − maximum), mixed (…, query_length, d_value) the sum of values
     times these. scores (…, query_length, block), −∞ where hidden, value (…, block,
-    d_value). Milakov and Gimelshein 2018, algorithm 3.
+    d_value). Milakov and Gimelshein 2018, algorithm 3; `mixed`: Rabe and Staats 2021.
     """
     mixed, total, maximum = state
     highest = torch.maximum(maximum, scores.amax(dim=-1, keepdim=True))
@@ -120,8 +120,8 @@ def visible_blocks(
 class BlockAttention(torch.autograd.Function):
     """`block_attention` for autograd, which gets no table to keep.
 
-    Dao et al. 2022, algorithms 1 and 4, with queries in the outer loop as in
-    FlashAttention-2 (Dao 2023).
+    Dao et al. 2022, algorithms 1 and 4, with queries in the outer loop, as has the
+    forward pass of FlashAttention-2 (Dao 2023).
     """
 
     @staticmethod

@@ -89,6 +89,18 @@ def with_nan_gradients(mixed, total, maximum, score, value):
     return mixed * old + value * fresh, total * old + fresh, highest
 
 
+def with_a_floor(low):
+    """What is subtracted is never below `low`."""
+
+    def answer(mixed, total, maximum, score, value):
+        highest = torch.maximum(maximum, score)
+        shift = highest.clamp(min=low)
+        old, fresh = (maximum - shift).exp(), (score - shift).exp()
+        return mixed * old + value * fresh, total * old + fresh, highest
+
+    return answer
+
+
 def average_so_far(mixed, total, maximum, score, value):
     """The mean of the values itself, and not the sum."""
     mixed, total, new = with_a_branch(mixed * total, total, maximum, score, value)
@@ -258,6 +270,45 @@ def with_a_list(query, key, value, mask, block):
     return scores.softmax(-1).masked_fill(~mask, 0.0) @ value
 
 
+def with_a_start(low):
+    """The maximum starts at `low`."""
+
+    def answer(query, key, value, mask, block):
+        mask = mask.expand(*query.shape[:-1], key.size(-2))
+        mixed = total = 0.0
+        top = torch.full((*query.shape[:-1], 1), low)
+        for i in range(0, key.size(-2), block):
+            scores = query @ key[..., i : i + block, :].mT / query.size(-1) ** 0.5
+            scores = scores.masked_fill(~mask[..., i : i + block], -math.inf)
+            new = torch.maximum(top.to(scores), scores.amax(-1, keepdim=True))
+            parts, old = (scores - new).exp(), (top - new).exp()
+            mixed = old * mixed + parts @ value[..., i : i + block, :]
+            total, top = old * total + parts.sum(-1, keepdim=True), new
+        return mixed / total.masked_fill(total == 0, 1.0)
+
+    return answer
+
+
+def one_maximum(*axes):
+    """The maximum is taken over these axes, too."""
+
+    def answer(query, key, value, mask, block):
+        scores = (query @ key.mT / query.size(-1) ** 0.5).detach()
+        scores = scores.masked_fill(~mask, -math.inf)
+        top = scores.amax(axes, keepdim=True).clamp(min=-1e30)
+        mask = mask.expand(scores.shape)
+        mixed = total = 0.0
+        for i in range(0, key.size(-2), block):
+            scores = query @ key[..., i : i + block, :].mT / query.size(-1) ** 0.5
+            scores = scores.masked_fill(~mask[..., i : i + block], -math.inf)
+            parts = (scores - top).exp()
+            mixed = mixed + parts @ value[..., i : i + block, :]
+            total = total + parts.sum(-1, keepdim=True)
+        return mixed / total.masked_fill(total == 0, 1.0)
+
+    return answer
+
+
 def mean_of_blocks(query, key, value, mask, block):
     mask = mask.expand(*query.shape[:-1], key.size(-2))
     parts = [
@@ -307,7 +358,7 @@ def row_by_row(query, key, value, mask, logsumexp, inner, grad_context):
     for i in range(query.size(2)):
         scores = (key @ query[:, :, i, :, None])[..., 0] / root
         seen = mask[i]
-        weights = (scores - logsumexp[:, :, i]).exp() * seen
+        weights = (scores - logsumexp[:, :, i]).exp().masked_fill(~seen, 0.0)
         g = grad_context[:, :, i, :, None]
         pull = weights * ((value @ g)[..., 0] - inner[:, :, i]) / root
         queries.append((pull[..., None] * key).sum(2))
@@ -320,6 +371,42 @@ def through_autograd_alone(query, key, value, mask, logsumexp, inner, grad_conte
     """The gradients of a softmax over the tile's keys."""
     given = [x.clone().requires_grad_() for x in (query, key, value)]
     return torch.autograd.grad(attention(*given, mask)[0], given, grad_context)
+
+
+def gradients_from(weights_of):
+    """The gradients of a tile whose weights are weights_of(scores, mask, logsumexp)."""
+
+    def answer(query, key, value, mask, logsumexp, inner, grad_context):
+        root = query.size(-1) ** 0.5
+        weights = weights_of(query @ key.mT / root, mask, logsumexp)
+        scores = weights * (grad_context @ value.mT - inner) / root
+        return scores @ key, scores.mT @ query, weights.mT @ grad_context
+
+    return answer
+
+
+def as_a_quotient(scores, mask, logsumexp):
+    return scores.masked_fill(~mask, -math.inf).exp() / logsumexp.exp()
+
+
+def masked_too_late(scores, mask, logsumexp):
+    return (scores - logsumexp).exp() * mask
+
+
+def filled_late(scores, mask, logsumexp):
+    """Right: an infinite exponential is replaced."""
+    return (scores - logsumexp).exp().masked_fill(~mask, 0.0)
+
+
+def through_autograd(query, key, value, mask, logsumexp, inner, grad_context):
+    """Right gradients, of a context whose row sums are constants."""
+    given = [x.detach().clone().requires_grad_() for x in (query, key, value)]
+    q, k, v = given
+    scores = (q @ k.mT / q.size(-1) ** 0.5).masked_fill(~mask, -math.inf)
+    weights = (scores - logsumexp).exp()
+    loss = (weights @ v * grad_context).sum() - (weights * inner).sum()
+    loss.backward()
+    return [x.grad for x in given]
 
 
 def in_another_order(*given):
@@ -344,6 +431,12 @@ def in_lists(length, window, block):
         first = max(0, q - window + 1) // block
         grid.append([int(first <= k // block <= q // block) for k in starts])
     return grid
+
+
+def rounded_down(length, window, block):
+    grid = torch.arange(math.ceil(length / block))
+    back = grid[:, None] - grid
+    return (back >= 0) & (back <= window // block)
 
 
 def counted(length, window, block):
@@ -376,13 +469,15 @@ RIGHT = {
         in_tiles,
         joined_at_the_end,
     ],
-    "tile_gradients": [with_einsum, row_by_row],
+    "tile_gradients": [with_einsum, row_by_row, gradients_from(filled_late)],
     "window_blocks": [from_the_full_mask, in_lists],
 }
 WRONG = {
     "step": [
         (average_so_far, "the result differs from the expected one"),
         (without_a_maximum, "lacks the maximum"),
+        (with_a_floor(-10.0), "whose score is −10,000: "),
+        (with_a_floor(-100.0), "whose score is −10,000: "),
         (as_floats, "no gradient"),
         (with_a_maximum_detached_too_late, "not all of the gradient reaches score"),
         (with_a_detached_total, "not all of the gradient reaches score"),
@@ -402,18 +497,27 @@ WRONG = {
         (in_blocks_of(lambda q, k: 64), "the work is the same whatever `block` is"),
         (in_blocks_of(lambda q, k: 200), "a tensor holds 20,000 floats, where"),
         (blind_with_nan_gradients, "attend to nothing, the gradients are wrong (NaN?)"),
+        (with_a_start(0.0), "each query of each head has its own maximum"),
+        (with_a_start(-3.0), "each query of each head has its own maximum"),
+        (with_a_start(-100.0), "each query of each head has its own maximum"),
+        (one_maximum(1, 3), "near −1,000 in one head"),
+        (one_maximum(0, 1, 3), "near −1,000 in one head"),
         (mean_of_blocks, "each block has a softmax of its own"),
         (without_a_maximum_over_keys, "where scores are large: "),
         (lambda *x: attention(*x[:4]), "return a tensor, not a tuple"),
     ],
     "tile_gradients": [
-        (through_autograd_alone, "the softmax of the tile alone is taken"),
+        (through_autograd_alone, "autograd is used"),
+        (gradients_from(as_a_quotient), "where scores are large: "),
+        (gradients_from(masked_too_late), "where scores are large: "),
+        (through_autograd, "autograd is used"),
         (in_another_order, "grad_query has shape (2, 3, 5, 3), not (2, 3, 4, 6)"),
         (lambda *x: x[0], "where three are due"),
     ],
     "window_blocks": [
         (counted, "the shape is () where (4, 4) is due"),
         (in_pairs, "the shape is (7, 2) where (4, 4) is due"),
+        (rounded_down, "the window is rounded down to whole blocks"),
         (of_whole_blocks, "the window is one too wide"),
         (
             lambda length, window, block: torch.ones(4, 4).tril(),

@@ -86,12 +86,8 @@ def draw_tiles(block: int, length: int) -> None:
         ("context", (right + 1.15, top + 0.15)),
     ):
         drawing.write(ax, place, text, size=10)
-    drawing.arrow(
-        ax,
-        (right - block * cell * (length // block - column - 1) + 0.02, middle),
-        (right + 0.9, middle),
-        width=1.6,
-    )
+    drawing.arrow(ax, (right + 0.02, middle), (right + 0.9, middle), width=1.6)
+    drawing.write(ax, (right + 0.45, middle + 0.14), "÷ total", size=9)
     says = "carried along the row: mixed, total, maximum"
     drawing.write(ax, (left, bottom - 0.22), says, size=9, align="left")
     says = "dark: scores that exist now; pale: done and forgotten; white: not yet made"
@@ -112,70 +108,78 @@ def _strip(
 
 def draw_backward() -> None:
     """The products of the forward pass, and of a backward pass that makes S again."""
-    ax = drawing.canvas(
-        6.5, 2.75, title="A tile of the backward pass makes S and P again"
-    )
-    drawing.write(ax, (0.1, 2.05), "forward", align="left", size=10)
-    drawing.write(ax, (0.1, 1.0), "backward", align="left", size=10)
-    above, below = 2.05, 1.0
+    title = "A tile of the backward pass makes S and P again"
+    ax = drawing.canvas(6.5, 3.3, title=title)
+    above, below = 2.65, 0.75
+    drawing.write(ax, (0.1, above), "forward", align="left", size=10)
+    drawing.write(ax, (0.1, below), "backward", align="left", size=10)
     boxes = {}
-    for name, text, place, role in (
-        ("s1", "S = QKᵀ/√d", (1.55, above), "weights"),
-        ("p1", "P = softmax S", (3.3, above), "weights"),
-        ("o1", "O = PV", (4.9, above), "context"),
-        ("s2", "S = QKᵀ/√d", (1.55, below), "weights"),
-        ("p2", "P = exp(S − L)", (3.3, below), "weights"),
-        ("ds", "dS = P∘(dP − D)", (5.2, below), "mask"),
+    for name, text, place, role, width in (
+        ("s1", "S = QKᵀ/√d", (1.55, above), "weights", 1.3),
+        ("p1", "P = softmax S", (3.3, above), "weights", 1.3),
+        ("o1", "O = PV", (5.2, above), "context", 1.3),
+        ("s2", "S = QKᵀ/√d", (1.55, below), "weights", 1.3),
+        ("p2", "P = exp(S − L)", (3.3, below), "weights", 1.3),
+        ("d", "D = dO·O", (5.2, below + 0.75), "context", 1.0),
+        ("ds", "dS = P∘(dP − D)", (5.2, below), "mask", 1.5),
     ):
-        width = 1.3 if name != "ds" else 1.5
         boxes[name] = drawing.operation(ax, place, text, role=role, width=width)
     for one, other in (("s1", "p1"), ("p1", "o1"), ("s2", "p2"), ("p2", "ds")):
         drawing.arrow(ax, boxes[one].right, boxes[other].left)
-    drawing.write(ax, (5.2, below + 0.37), "dP = dO Vᵀ", size=9)
+    for one, other in (("p1", "p2"), ("o1", "d"), ("d", "ds")):
+        drawing.arrow(ax, boxes[one].bottom, boxes[other].top)
+    line = 2.05
+    ax.plot([0.1, 6.4], [line, line], color=INK, lw=1, ls="--")
+    for text, place in (("L", (3.18, line + 0.15)), ("O", (5.08, line + 0.15))):
+        drawing.write(ax, place, text, size=9)
+    says = "kept: Q, K, V, O, L (a number a row)"
+    drawing.write(ax, (0.1, line + 0.15), says, size=9, align="left")
+    says = "not kept: S and P"
+    drawing.write(ax, (0.1, line - 0.17), says, size=9, align="left")
+    drawing.write(ax, (4.22, below + 0.3), "dP = dO Vᵀ", size=9)
     drawing.write(ax, (3.3, below - 0.42), "dV = Pᵀ dO", size=9)
     drawing.write(ax, (5.2, below - 0.42), "dQ = dS K/√d,  dK = dSᵀ Q/√d", size=9)
-    says = "kept between the two: Q, K, V, O, and one number L for each row"
-    drawing.write(ax, (0.1, 0.15), says, size=9, align="left")
-    drawing.write(
-        ax, (1.0, 1.53), "nothing of the size of S or P passes", size=9, align="left"
-    )
 
 
 def memory_by_length(
-    lengths: Sequence[int],
-    peaks: Mapping[str, Sequence[int]],
-    *,
-    again: Sequence[str],
-    title: str,
-) -> Axes:
-    """Peak bytes {name: one for each length}, in megabytes, both axes logarithmic.
+    lengths: Sequence[int], peaks: Mapping[str, Sequence[int]], *, title: str
+) -> None:
+    """Peak bytes {name: one for each length}, in megabytes, all axes logarithmic.
 
-    Marks of one length stand side by side. They are filled, and their lines whole, for
-    the names in `again`, which compute the weights again.
+    Names are "part, kept" or "part, again": a panel for each of the two.
     """
-    _, ax = plt.subplots(figsize=(5.8, 4.1))
-    for i, (name, found) in enumerate(peaks.items()):
-        aside = 1.03 ** (i - (len(peaks) - 1) / 2)
-        look = {"color": COLOURS[i], "marker": MARKERS[i], "ms": 7, "lw": 1, "mew": 1.5}
-        look |= {"ls": "-"} if name in again else {"ls": ":", "mfc": "white"}
-        places, heights = [n * aside for n in lengths], [x / 1e6 for x in found]
-        ax.plot(places, heights, label=name, **look)
-    ax.set(title=title, xscale="log", yscale="log")
-    ax.set(xlabel="length (its marks stand side by side)", ylabel="peak memory (MB)")
-    ax.set_xticks(lengths, [f"{n:,}" for n in lengths])
-    ax.yaxis.set_major_formatter("{x:g}")
-    ax.minorticks_off()
-    ax.legend(frameon=False, fontsize=9)
-    return ax
+    figure, panels = plt.subplots(1, 2, figsize=(7.2, 3.8), sharey=True)
+    parts = list(dict.fromkeys(name.split(", ")[0] for name in peaks))
+    for ax, kind, says in zip(
+        panels, ("kept", "again"), ("kept", "made again"), strict=True
+    ):
+        for name, found in peaks.items():
+            part, mine = name.split(", ")
+            if mine == kind:
+                i = parts.index(part)
+                look = {"color": COLOURS[i], "marker": MARKERS[i], "ms": 6, "lw": 1.2}
+                ax.plot(lengths, [x / 1e6 for x in found], label=part, **look)
+        ax.set(xscale="log", yscale="log", xlabel="length")
+        ax.set_title(f"weights {says}", fontsize=10)
+        ax.set_xticks(lengths, [f"{n:,}" for n in lengths])
+        ax.yaxis.set_major_formatter("{x:g}")
+        ax.minorticks_off()
+        ax.legend(frameon=False, fontsize=9, loc="upper left")
+    panels[0].set_ylabel("peak memory (MB)")
+    figure.suptitle(title)
 
 
 def traffic_by_block(
-    sizes: Sequence[int], moved: Sequence[int], table: int, *, title: str
+    sizes: Sequence[int], moved: Sequence[int], table: int, *, half: int, title: str
 ) -> Axes:
-    """Numbers moved, in millions, for blocks of so many queries, and the table's."""
+    """Numbers moved, in millions, for blocks of so many queries, and the table's.
+
+    `half` is d/2: a vertical line marks it.
+    """
     _, ax = plt.subplots(figsize=(5.6, 3.4))
     ax.plot(sizes, [x / 1e6 for x in moved], "o-", color=COLOURS[0], label="blocks")
     ax.axhline(table / 1e6, color=COLOURS[5], ls="--", label="the table")
+    ax.axvline(half, color=INK, ls=":", lw=1, label=f"d/2 = {half} queries")
     ax.set(title=title, xscale="log", yscale="log")
     ax.set(xlabel="queries in a block", ylabel="numbers moved (millions)")
     ax.set_xticks(sizes, sizes)
@@ -195,10 +199,10 @@ def draw_visited(
     cell = 0.095
     side = max(cell * len(mask) for mask in masks.values())
     wide = 0.35 + len(masks) * (side + 0.25)
-    title = "Only the framed blocks are computed"
-    ax = drawing.canvas(wide, side + 1.25, title=title)
+    title = f"Only the framed tiles ({block} × {block} pairs) are computed"
+    ax = drawing.canvas(wide, side + 1.5, title=title)
     for place, (name, mask) in enumerate(masks.items()):
-        left, top = 0.4 + place * (side + 0.25), 0.4 + side
+        left, top = 0.4 + place * (side + 0.25), 0.65 + side
         drawing.write(ax, (left, top + 0.2), name, size=9, align="left")
         for i, row in enumerate(mask.tolist()):
             for j, may in enumerate(row):
@@ -209,5 +213,7 @@ def draw_visited(
             corner = left + j * block * cell, top - (i + 1) * block * cell
             look = {"fill": False, "ec": INK, "lw": 1.6, "zorder": 3}
             ax.add_patch(Rectangle(corner, block * cell, block * cell, **look))
-        drawing.write(ax, (left + side / 2, 0.2), "key", size=9)
-    drawing.write(ax, (0.2, 0.4 + side / 2), "query", size=9, rotation=90)
+        drawing.write(ax, (left + side / 2, 0.45), "key", size=9)
+    drawing.write(ax, (0.2, 0.65 + side / 2), "query", size=9, rotation=90)
+    says = "orange: the query may see the key; grey: it may not"
+    drawing.write(ax, (0.4, 0.15), says, size=9, align="left")
