@@ -40,7 +40,13 @@ def draw_two_blocks() -> None:
     ax = drawing.canvas(6.2, 4.9, title="One block with self-attention, then and now")
     for x, name, parts, places, at in (
         (1.85, "2017, with biases", BLOCK_2017, "sinusoids\nadded to x", (0.45, 0.3)),
-        (4.85, "today, without biases", BLOCK_TODAY, "queries, keys\nturned in here", (3.42, 1.53)),
+        (
+            4.85,
+            "today, without biases",
+            BLOCK_TODAY,
+            "queries, keys\nturned in here",
+            (3.42, 1.53),
+        ),
     ):
         drawing.write(ax, (x, 4.42), name, size=10.5)
         drawing.write(ax, (x, 0.25), "x", size=11)
