@@ -172,8 +172,8 @@ WRONG = {
         (partly_detached, "gradient"),
         (three_features, "the shape is"),
         (lambda x, angles: x * angles.cos().repeat(1, 2), "only the cosine is applied"),
-        (lambda x, angles: x * angles.sin().repeat(1, 2), "✗ only the sine is applied"),
-        (with_angles_of_its_own, "✗ the angles are computed anew"),
+        (lambda x, angles: x * angles.sin().repeat(1, 2), "only the sine is applied"),
+        (with_angles_of_its_own, "the angles are computed anew"),
         (lambda x, angles: like_llama(x, -angles), "it turns the other way"),
     ],
     "grouped": [
