@@ -14,6 +14,7 @@ from helpers.modern.block import ModernBlock
 from helpers.modern.feed_forward import SwiGLU
 from helpers.modern.norm import RMSNorm
 from helpers.modern.rotary import rotary_angles, rotate
+from studies import places_for_cross_attention
 
 LENGTH = 11
 
@@ -282,6 +283,28 @@ def test_readers_with_their_own_clocks_are_right_as_often(seed):
     found = other_clocks.right_at_the_end(reader, rotary_angles(40, 8))
     assert found == pytest.approx(due)
     assert other_clocks.right_at_the_end(reader, 2 * rotary_angles(40, 8)) != found
+    due = long_texts.right(reader, "latest mark", 40)[-16:].mean().item()
+    found = other_clocks.right_at_the_end(reader, rotary_angles(40, 8), "latest mark")
+    assert found == pytest.approx(due, abs=0.01)  # marks came up in every text by then
+
+
+def test_a_slowed_clock_turns_at_a_quarter_and_the_others_as_before():
+    angles = rotary_angles(40, 8)
+    slow = other_clocks.slowed(40, [1])
+    torch.testing.assert_close(4 * slow[:, 1], angles[:, 1])
+    assert slow[:, [0, 2, 3]].equal(angles[:, [0, 2, 3]])
+
+
+def test_self_sinusoids_keep_the_weights_and_tell_self_attention_its_places(seed):
+    change = since_2017.Change(sinusoids=False)
+    model, told = since_2017.variant(change, 0), since_2017.variant(change, 0)
+    places_for_cross_attention._tell_self_attention(told)
+    for one, other in zip(model.parameters(), told.parameters(), strict=True):
+        assert one.equal(other)
+    same_word = torch.full((1, 5), 7)
+    plain, placed = model.encode(same_word), told.encode(same_word)
+    torch.testing.assert_close(plain[0, 0], plain[0, 4])
+    assert not placed.equal(plain)
 
 
 @torch.no_grad()

@@ -12,7 +12,7 @@ from torch.overrides import TorchFunctionMode
 from helpers.checks.engine import Exercise, Part
 from helpers.checks.findings import Stop, wrong
 from helpers.checks.values import Values
-from helpers.modern.rotary import rotate
+from helpers.modern.rotary import rotary_angles, rotate
 
 # ------------------------------------------------------------ 17.1 rotate
 
@@ -41,6 +41,7 @@ JOINED, SIDE_BY_SIDE = (
     "torch.cat(turned, dim=-1)",
     "torch.stack(turned, dim=-1).flatten(-2)",
 )
+ANEW = "[f(rotary_angles(x.size(-2), x.size(-1))) for f in (torch.cos, torch.sin)]"
 PAIRS = "feature i turns with feature i + d_head / 2"
 ROTATION = (
     "the rotation is `first · cos − second · sin` and `first · sin + second · cos`"
@@ -89,6 +90,12 @@ def my_rotate(x, angles):
             f"only the cosine is applied: {ROTATION}": {
                 f"{ONE}, {OTHER}": "first * cosine, second * cosine"
             },
+            f"only the sine is applied: {ROTATION}": {
+                f"{ONE}, {OTHER}": "first * sine, second * sine"
+            },
+            "the angles are computed anew: use those that are handed over": {
+                "angles.cos(), angles.sin()": ANEW
+            },
             "x comes back as it was: return what is turned": {JOINED: "x"},
             "the halves stand one after the other along the positions: join them along "
             "the features, the last axis": {
@@ -104,6 +111,7 @@ def my_rotate(x, angles):
         shown=rotate,
         use=_with_fixed_angles,
     ),
+    uses={"rotary_angles": rotary_angles},
 )
 
 # ------------------------------------------------------------ 17.2 grouped queries
@@ -215,7 +223,11 @@ parameters = 2 * 4096**2 + 2 * 4096 * 8 * 128 + 3 * 4096 * 14336 + 2 * 4096
             262_144: "a number takes 2 bytes, not 4",
             4_096: "each of 32 layers has a cache of its own",
             2_048: "each of 32 layers keeps keys *and* values, of 2 bytes a number",
-            16_384: "8 heads are kept, each with d_head numbers",
+            16_384: "all 32 layers count, and in each 8 heads of d_head numbers",
+            4_194_304: "8 heads of 128 numbers: d_model, 4096, counts 32 heads",
+            128: "give bytes, not KiB",
+            131.072: "give bytes, not kB",
+            0.125: "give bytes, not MiB",
             1_024: "8 heads of 128 numbers are one key, in one layer",
         },
         "parameters": {
@@ -226,6 +238,8 @@ parameters = 2 * 4096**2 + 2 * 4096 * 8 * 128 + 3 * 4096 * 14336 + 2 * 4096
             201_334_784: "attention also has an output projection",
             209_723_392: "keys and values have a matrix each",
             218_120_192: "an RMSNorm has a gain, and no bias",
+            218: "give the number itself, not millions",
+            218.112: "give the number itself, not millions",
             6_979_584_000: "one block is asked for, not all 32",
         },
     },

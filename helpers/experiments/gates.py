@@ -30,6 +30,16 @@ class PlusOne(SwiGLU):
         return self.contract(F.silu(self.gate(x)) * (1 + self.expand(x)))
 
 
+class WithBiases(SwiGLU):
+    """SwiGLU with a bias in each of its three linear maps."""
+
+    def __init__(self, d_model: int, d_ff: int):
+        super().__init__(d_model, d_ff)
+        self.gate = nn.Linear(d_model, d_ff)
+        self.expand = nn.Linear(d_model, d_ff)
+        self.contract = nn.Linear(d_ff, d_model)
+
+
 def error_after(network: nn.Module, task: str, seed: int, *, steps: int = 250) -> float:
     """The mean squared error of the last 20 steps; the seed draws the numbers."""
     generator, errors = torch.Generator().manual_seed(seed), []

@@ -1,21 +1,37 @@
 """Trained readers with rotary positions get clocks of another speed (lesson 17)."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
-from helpers.experiments.long_texts import TextReader, texts
+from helpers.experiments.long_texts import NOTHING, TextReader, texts
 from helpers.masks import causal_mask
+from helpers.modern.rotary import rotary_angles
+
+
+def slowed(length: int, clocks: Sequence[int], *, d_head: int = 8) -> Tensor:
+    """rotary_angles(length, d_head), where these clocks turn at a quarter of the speed.
+
+    (length, d_head / 2).
+    """
+    angles = rotary_angles(length, d_head)
+    angles[:, [*clocks]] /= 4
+    return angles
 
 
 @torch.no_grad()
-def right_at_the_end(reader: TextReader, angles: Tensor) -> float:
-    """The share of letters three places back that it gets right, in the last 16 places.
+def right_at_the_end(
+    reader: TextReader, angles: Tensor, task: str = "look back"
+) -> float:
+    """The share of right answers in the last 16 places, with these angles.
 
     The texts are as long as angles (length, d_head / 2) has rows; no training follows.
     """
-    letters, answers = texts("look back", 200, len(angles), seed=1)
+    letters, answers = texts(task, 200, len(angles), seed=1)
     x = reader.embedding(letters)
     for block in reader.blocks:
         x = block(x, angles, causal_mask(len(angles)))
-    hits = reader.projection(reader.norm(x)).argmax(dim=-1) == answers
-    return hits[:, -16:].float().mean().item()
+    logits, due = reader.projection(reader.norm(x))[:, -16:], answers[:, -16:]
+    asked = due != NOTHING
+    return (logits.argmax(dim=-1) == due)[asked].float().mean().item()

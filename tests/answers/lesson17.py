@@ -72,6 +72,11 @@ def partly_detached(x, angles):
     return (like_llama(x.detach(), angles) + like_llama(x, angles)) / 2
 
 
+def with_angles_of_its_own(x, angles):
+    place, pair = torch.arange(x.shape[-2])[:, None], torch.arange(x.shape[-1] // 2)
+    return like_llama(x, place * 10_000.0 ** (-2 * pair / x.shape[-1]))
+
+
 def three_features(x, angles):
     return like_llama(x, angles)[..., :3]
 
@@ -167,6 +172,8 @@ WRONG = {
         (partly_detached, "gradient"),
         (three_features, "the shape is"),
         (lambda x, angles: x * angles.cos().repeat(1, 2), "only the cosine is applied"),
+        (lambda x, angles: x * angles.sin().repeat(1, 2), "only the sine is applied"),
+        (with_angles_of_its_own, "the angles are computed anew"),
         (lambda x, angles: like_llama(x, -angles), "it turns the other way"),
     ],
     "grouped": [
@@ -179,7 +186,11 @@ WRONG = {
         (without_gradient_of_the_keys, "gradient"),
     ],
     "sizes": [
-        (DUE | {"cache_bytes": 128}, "cache_bytes = 128: too few"),
+        (DUE | {"cache_bytes": 100}, "cache_bytes = 100: too few"),
+        (DUE | {"cache_bytes": 128}, "give bytes, not KiB"),
+        (DUE | {"cache_bytes": 2 * 32 * 8 * 4096 * 2}, "d_model, 4096, counts 32"),
+        (DUE | {"cache_bytes": 2 * 32 * 128 * 2}, "all 32 layers count, and in each 8"),
+        (DUE | {"parameters": 218.112}, "not millions"),
         (DUE | {"parameters": 10**10}, "too many: four matrices"),
         (DUE | {"cache_bytes": "128 KiB"}, "a number is due"),
     ],

@@ -38,13 +38,19 @@ BLOCK_TODAY = (
 def draw_two_blocks() -> None:
     """A block of 2017 and one of today, each from below to above."""
     ax = drawing.canvas(6.2, 4.9, title="One block with self-attention, then and now")
-    for x, name, parts, places, y in (
-        (1.85, "2017, with biases", BLOCK_2017, "sinusoids\nadded to x", 0.3),
-        (4.85, "today, without biases", BLOCK_TODAY, "queries and\nkeys turned", 1.72),
+    for x, name, parts, places, at in (
+        (1.85, "2017, with biases", BLOCK_2017, "sinusoids\nadded to x", (0.45, 0.3)),
+        (
+            4.85,
+            "today, without biases",
+            BLOCK_TODAY,
+            "queries, keys\nturned in here",
+            (3.42, 1.53),
+        ),
     ):
         drawing.write(ax, (x, 4.42), name, size=10.5)
         drawing.write(ax, (x, 0.25), "x", size=11)
-        drawing.write(ax, (x - 1.4, y), places, size=8)
+        drawing.write(ax, at, places, size=8)
         _draw_column(ax, x, parts)
 
 
@@ -145,6 +151,8 @@ def draw_gate(d_model: int, d_ff: int, gated: int) -> None:
     times = drawing.operation(ax, (middle, 1.95), "×", width=0.4)
     last = drawing.operation(ax, (middle, 2.55), "contract", **look)
     start = (middle, 0.3)
+    for at in ((x, 0.2), (middle, 0.15)):
+        drawing.write(ax, at, "x", size=11)
     drawing.arrow(ax, start, gate.bottom, text=str(d_model), offset=(-0.25, 0))
     drawing.arrow(ax, start, expand.bottom, text=str(d_model), offset=(0.25, 0))
     drawing.arrow(ax, gate.top, silu.bottom, text=str(gated), offset=(0.25, 0))
@@ -159,7 +167,7 @@ def draw_shared_heads(n_heads: int, shared: Sequence[tuple[str, int]]) -> None:
     ax = drawing.canvas(6.2, 2.2, title="Query heads share heads of keys and values")
     cell = 0.34
     for i, (name, count) in enumerate(shared):
-        left = 0.42 + 2.0 * i
+        left = 0.82 + 1.86 * i
         width = cell * (n_heads - 1)
         drawing.write(ax, (left + width / 2, 0.2), f"{name}: {count}", size=9)
         owners = []
@@ -171,8 +179,8 @@ def draw_shared_heads(n_heads: int, shared: Sequence[tuple[str, int]]) -> None:
             head = _head(ax, (left + cell * h, 1.45), "query")
             owner = owners[h * count // n_heads]
             drawing.arrow(ax, owner.top, head.bottom, width=0.9)
-    drawing.write(ax, (5.98, 1.45), "queries", size=8, rotation=90)
-    drawing.write(ax, (5.98, 0.65), "k, v", size=8, rotation=90)
+    drawing.write(ax, (0.3, 1.45), "queries", size=8)
+    drawing.write(ax, (0.3, 0.65), "k, v", size=8)
 
 
 def _head(ax: Axes, middle: tuple[float, float], role: str) -> Block:
@@ -203,7 +211,7 @@ def draw_clocks(
             look = {"width": 2.4, "colour": ROLES[role]}
             drawing.arrow(ax, (x, y), tip, **look)
         drawing.write(ax, (x, 0.28), name, size=9)
-    note = "long: first clock; short: second clock; grey: what it swept in training"
+    note = "long: first clock; short: second clock; grey: what the short hand swept"
     drawing.write(ax, (0.1, 1.88), note, size=8, align="left")
 
 
@@ -228,6 +236,7 @@ def draw_lengths(
     names = [*kinds.values()]
     for ax, (_, runs), title in zip(axes, tasks, titles, strict=True):
         look = {"hue_order": names, "style_order": names, "errorbar": ("pi", 100)}
+        look["err_kws"] = {"alpha": 0.1}
         look |= {"palette": [*COLOURS[: len(names)]], "dashes": [*DASHES[: len(names)]]}
         options = {"x": "place", "y": "share right", "hue": "positions", "ax": ax}
         seaborn.lineplot(runs, **options, style="positions", **look)
@@ -261,8 +270,9 @@ def draw_echoes(
     total = parts.sum(dim=0)
     for line, name, look in (
         (parts[0], "first clock", {"color": ROLES["key"], "ls": "--", "lw": 1.2}),
-        (parts[1:].sum(dim=0), "other clocks", {"color": ROLES["query"], "ls": "-."}),
-        (total, "their sum, the score", {"color": drawing.INK, "lw": 1.8}),
+        (parts[1], "second clock", {"color": ROLES["query"], "ls": "-."}),
+        (parts[2:].sum(dim=0), "3rd and 4th", {"color": "grey", "ls": ":"}),
+        (total, "their sum", {"color": drawing.INK, "lw": 1.8}),
     ):
         above.plot(line.numpy(), label=name, **look)
     level = total[wanted].item()
@@ -283,4 +293,4 @@ def draw_echoes(
     above.set(ylabel="mean score", title=titles[0])
     below.set(title=titles[1], xlabel="distance", ylabel="share right")
     below.set(ylim=(0, 1.05), xlim=(-0.5, parts.size(1)))
-    figure.legend(loc="outside lower center", ncols=3, frameon=False)
+    figure.legend(loc="outside lower center", ncols=4, frameon=False)
