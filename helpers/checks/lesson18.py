@@ -83,11 +83,18 @@ def my_answer_loss(logits, tokens, prompts):
             "probabilities go into `F.cross_entropy`: it takes logits": {
                 LOSS: LOSS.replace("logits[", "logits.softmax(-1)[")
             },
+            "this is the loss in bits: leave it in nats": {
+                LOSS: f"{LOSS} / math.log(2)"
+            },
+            "the sign is reversed: the loss is minus the log-probability": {
+                LOSS: f"-{LOSS}"
+            },
         },
         lambda seed: [
             _sequences(seed, 9, (3, 4), (5, 2), (2, 3)),
             _sequences(seed + 1, 13, (6, 3), (2, 8 + seed % 3)),
             _sequences(seed + 2, 7, (2, 1), (9, 2), (4, 5), (3, 3), (7, 1)),
+            _sequences(seed + 3, 11, (4, 20), (12, 15 + seed % 3)),
         ],
         [
             "the loss is the mean over the answers' tokens, EOS included",
@@ -143,7 +150,10 @@ def _to_continue(seed: int, prompt: int, ends: int, max_new: int) -> tuple:
 
 
 def _ids_and_passes(output: Any, model: Teller, prompt: Tensor, max_new: int) -> Tensor:
-    """(2, MOST): the ids, then -1; and the passes that these needed, then 0."""
+    """(2, MOST): the ids, then -1; and the tokens of each pass, then -1.
+
+    One more pass, of the last token alone, is no mistake, and is left out.
+    """
     ids = plain(output)
     if isinstance(ids, Tensor) and ids.dim() == 2 and len(ids) == 1:
         ids = ids[0]
@@ -155,7 +165,10 @@ def _ids_and_passes(output: Any, model: Teller, prompt: Tensor, max_new: int) ->
         raise Stop(wrong("the ids are no whole numbers"))
     found = torch.full((2, MOST), -1)
     found[0, : len(ids)] = ids.long()
-    passes = torch.tensor(model.passes[: len(ids)])
+    passes = torch.tensor(model.passes)
+    if len(passes) == len(ids) + 1 and passes[-1] == 1:
+        passes = passes[:-1]
+    passes = passes[:MOST]
     found[1, : len(passes)] = passes
     return found
 
@@ -229,6 +242,15 @@ def my_generate(model, prompt, max_new):
                 "range(prompt.size(1))][-1]"
             },
             "it goes on after EOS": {"token == EOS or ": ""},
+            "the ids are right, but passes go on behind EOS: stop there": {
+                "token == EOS or ": "",
+                "return ids": "return ids[: (ids + [EOS]).index(EOS) + 1]",
+            },
+            "one cache serves all blocks, as `[AttentionCache()] * n` makes it: each "
+            "block needs its own": {
+                "[AttentionCache() for _ in model.blocks]": "[AttentionCache()] * "
+                "len(model.blocks)"
+            },
             "EOS is left out: it belongs to the answer": {
                 APPEND: "ids += [token.item()] * (token != EOS)"
             },
@@ -250,7 +272,7 @@ def my_generate(model, prompt, max_new):
             _to_continue(seed + 1, 7, 40, 5 + seed % 3),
             _to_continue(seed + 2, 1, 3, 30),
             _to_continue(seed + 3, 11, 11, 6),
-            _to_continue(seed + 4, 3, 60, 24),
+            _to_continue(seed + 4, 3, 60, 40 + seed % 3),
         ],
         [
             "each token is the likeliest after all before it",
@@ -274,6 +296,7 @@ TEXTS = (
     "ça va très bien, merci 🙂",
     "il a mangé une pêche près de l'hôtel à midi.",
     "non.",
+    " oui, bien sûr ! \n",
 )
 
 
@@ -299,6 +322,10 @@ def my_bits_per_byte(losses, texts):
         {
             "letters are counted, not bytes: “é” is two bytes in UTF-8, "
             "`len(text.encode())`": {BYTES: "len(text)"},
+            "the spaces and line ends at a text's ends are left out: they are bytes, "
+            "too": {BYTES: "len(text.strip().encode())"},
+            "a byte is added for each text: a line's end counts where the text has "
+            "one": {BYTES: "len(text.encode()) + 1"},
             "the nats are not turned into bits: divide by ln 2": {
                 RESULT: "nats / n_bytes"
             },

@@ -54,7 +54,7 @@ class LanguageModel(nn.Module):
         self.initialise()
 
     def initialise(self) -> None:
-        """Draw all matrices small, as GPT-2's: Radford et al. 2018, section 4.1."""
+        """Draw all matrices small, as the first GPT's: Radford et al. 2018, 4.1."""
         for name, parameter in self.named_parameters():
             if name.endswith("bias"):
                 nn.init.zeros_(parameter)

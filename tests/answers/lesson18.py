@@ -107,6 +107,22 @@ def without_caches(model, prompt, max_new):
     return ids
 
 
+def in_training_mode(model, prompt, max_new):
+    model.train()
+    return with_a_for_loop(model, prompt, max_new)
+
+
+def kept_between_calls(model, prompt, max_new, kept={}):  # noqa: B006
+    new, ids = prompt, []
+    caches = kept.setdefault(
+        len(model.blocks), [AttentionCache() for _ in model.blocks]
+    )
+    while len(ids) < max_new and EOS not in ids:
+        ids.append(model(new, caches)[0, -1].argmax().item())
+        new = torch.tensor([[ids[-1]]])
+    return ids
+
+
 def one_cache_for_all(model, prompt, max_new):
     caches = [AttentionCache()] * len(model.blocks)
     ids, new = [], prompt
@@ -156,7 +172,7 @@ RIGHT = {
         with_weights,
         with_gather,
     ],
-    "continuation": [with_a_for_loop, one_pass_more, cut_afterwards],
+    "continuation": [with_a_for_loop, one_pass_more],
     "bits_per_byte": [with_numpy, with_log2],
 }
 WRONG = {
@@ -170,7 +186,10 @@ WRONG = {
     ],
     "continuation": [
         (without_caches, "all tokens run through the model at each step"),
-        (one_cache_for_all, "the ids are"),
+        (one_cache_for_all, "one cache serves all blocks"),
+        (cut_afterwards, "passes go on behind EOS"),
+        (in_training_mode, "changes its inputs in place"),
+        (kept_between_calls, "two calls with the same inputs differ"),
         (with_one_block, "stopped with"),
         (sampled, "two calls with the same inputs differ"),
         (lambda model, prompt, n: [], "no token is returned"),
