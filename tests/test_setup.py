@@ -25,7 +25,10 @@ REQUIREMENTS = (ROOT / "requirements.txt").read_text("utf-8")
 
 
 # What is imported only where it happens to be: {package: reason}.
-OPTIONAL = {"torchvision": "d2l imports it; helpers.runtime has a stand-in for it"}
+OPTIONAL = {
+    "ctranslate2": "only the export needs it, and says so where it is missing",
+    "torchvision": "d2l imports it; helpers.runtime has a stand-in for it",
+}
 
 
 def pins():

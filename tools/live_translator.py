@@ -10,8 +10,14 @@ picture. The toy translator is trained once, if it is not in the cache.
 import argparse
 import base64
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
+
+from tools.reproducible import ROOT, make_reproducible
+
+# Before torch is imported: the model that this may train is kept, for the lessons too.
+make_reproducible(os.environ)
 
 from helpers.attention import record_attention
 from helpers.batching import make_batch
@@ -21,7 +27,6 @@ from helpers.decoding import inference
 from helpers.plots import alignment_overlay, heatmap
 from helpers.text import split_words
 from helpers.translator import MODEL_FILE, Translator, trained_toy
-from tools.reproducible import ROOT
 
 PAGE = ROOT / "book" / "translator"
 SPLITS = ("test", "compositional")
