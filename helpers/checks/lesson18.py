@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from helpers import BOS, EOS, PAD
+from helpers import BOS, EOS, PAD, UNK
 from helpers.caching import AttentionCache
 from helpers.checks.comparing import plain, same
 from helpers.checks.engine import Exercise, Part
@@ -21,6 +21,7 @@ def _sequences(seed: int, vocabulary: int, *lengths: tuple[int, int]) -> tuple:
     tokens = torch.randint(4, vocabulary, (len(lengths), length), generator=generator)
     for row, (prompt, answer) in zip(tokens, lengths, strict=True):
         row[0] = BOS
+        row[prompt + answer // 2] = UNK  # a label like any other
         row[prompt + answer - 1] = EOS
         row[prompt + answer :] = PAD
     shape = len(lengths), length, vocabulary
@@ -139,7 +140,6 @@ class Teller(nn.Module):
         words = torch.arange(self.vocabulary)
         logits = torch.sin(1.3 * read + 2.1 * words * (1 + words))
         logits[..., EOS] = torch.where(places == self.ends, 9.0, -9.0)
-        logits[..., [PAD, BOS]] = -9.0
         return logits[:, -tokens.size(1) :]
 
 
@@ -294,6 +294,7 @@ TEXTS = (
     "l'élève préfère la forêt.",
     "où ?",
     "ça va très bien, merci 🙂",
+    "cafe\u0301",  # the accent as a letter of its own: 6 bytes
     "il a mangé une pêche près de l'hôtel à midi.",
     "non.",
     " oui, bien sûr ! \n",
@@ -358,7 +359,7 @@ def my_bits_per_byte(losses, texts):
         },
         lambda seed: [
             _losses(seed, *TEXTS[:3]),
-            _losses(seed + 1, *TEXTS[3:5]),
+            _losses(seed + 1, *TEXTS[3:6]),
             _losses(seed + 2, TEXTS[1]),
             _losses(seed + 3, *TEXTS[seed % 3 :]),
         ],

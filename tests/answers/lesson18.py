@@ -1,11 +1,12 @@
 """Answers to the exercises of lesson 18: right ones in other styles, and wrong ones."""
 
 import math
+import unicodedata
 
 import torch
 from torch.nn import functional as F
 
-from helpers import EOS, PAD
+from helpers import BOS, EOS, PAD
 from helpers.caching import AttentionCache
 
 # ------------------------------------------------------------ 18.1 the answer's loss
@@ -53,6 +54,12 @@ def shifted_twice(logits, tokens, prompts):
 
 def detached(logits, tokens, prompts):
     return sentence_by_sentence(logits.detach(), tokens, prompts)
+
+
+def unknown_words_left_out(logits, tokens, prompts):
+    places = torch.arange(1, tokens.size(1))
+    counted = (places >= prompts[:, None]) & (tokens[:, 1:] > 2)
+    return F.cross_entropy(logits[:, :-1][counted], tokens[:, 1:][counted])
 
 
 def with_item(logits, tokens, prompts):
@@ -137,6 +144,17 @@ def with_one_block(model, prompt, max_new):
     return [model(prompt, caches)[0, -1].argmax().item()]
 
 
+def never_pad_or_bos(model, prompt, max_new):
+    caches = [AttentionCache() for _ in model.blocks]
+    ids, new = [], prompt
+    while len(ids) < max_new and EOS not in ids:
+        logits = model(new, caches)[0, -1].clone()
+        logits[[PAD, BOS]] = -1e9
+        ids.append(logits.argmax().item())
+        new = torch.tensor([[ids[-1]]])
+    return ids
+
+
 def sampled(model, prompt, max_new):
     ids = with_a_for_loop(model, prompt, max_new).clone()
     ids[0] = torch.randint(4, 10, ())
@@ -160,6 +178,13 @@ def of_the_first_text(losses, texts):
     return losses[0].sum() / math.log(2) / len(texts[0].encode())
 
 
+def composed(losses, texts):
+    same = [unicodedata.normalize("NFC", text) for text in texts]
+    return (
+        sum(loss.sum() for loss in losses) / math.log(2) / len("".join(same).encode())
+    )
+
+
 def in_utf_16(losses, texts):
     size = sum(len(text.encode("utf-16-le")) for text in texts)
     return sum(loss.sum() for loss in losses) / math.log(2) / size
@@ -179,6 +204,7 @@ WRONG = {
     "answer_loss": [
         (padding_by_pads_id, "the prompt counts, too"),
         (shifted_twice, "the first token of the answer is left out"),
+        (unknown_words_left_out, "differs"),
         (detached, "gradient"),
         (with_item, "gradient"),
         (not_reduced, "the shape is"),
@@ -191,6 +217,7 @@ WRONG = {
         (in_training_mode, "changes its inputs in place"),
         (kept_between_calls, "two calls with the same inputs differ"),
         (with_one_block, "stopped with"),
+        (never_pad_or_bos, "the ids are"),
         (sampled, "two calls with the same inputs differ"),
         (lambda model, prompt, n: [], "no token is returned"),
         (lambda model, prompt, n: [5.5, 6.0], "no whole numbers"),
@@ -200,6 +227,7 @@ WRONG = {
     "bits_per_byte": [
         (of_the_first_text, "differs"),
         (in_utf_16, "differs"),
+        (composed, "differs"),
         (lambda losses, texts: 1.0, "differs"),
         (lambda losses, texts: losses, "return a"),
     ],

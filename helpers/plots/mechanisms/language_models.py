@@ -2,14 +2,24 @@
 
 from collections.abc import Mapping, Sequence
 
+import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
 from helpers.plots import drawing
+from helpers.plots.architecture import COLUMNS, FLOOR, PITCH
 from helpers.plots.drawing import HIDDEN, INK, ROLES
 
 SMALL = 0.205  # the side of a cell of a mask
+
+
+def strike_out_cross_attention() -> None:
+    """A cross through the decoder's cross-attention, on the map drawn last."""
+    x, y = COLUMNS["decoder"], FLOOR + PITCH + 0.36
+    for rise in (-1, 1):
+        ends = [y - 0.36 * rise, y + 0.36 * rise]
+        plt.gca().plot([x - 0.85, x + 0.85], ends, color=INK, lw=2)
 
 
 def draw_who_sees_whom(
@@ -20,7 +30,7 @@ def draw_who_sees_whom(
     The first `english` words are the prompt's; a line stands behind them.
     """
     side = SMALL * len(words)
-    title = "Who sees whom: the rows see the coloured columns"
+    title = "Who sees whom: the rows see the coloured columns (blue: French)"
     ax = drawing.canvas(1.0 + len(masks) * (side + 0.3), side + 1.5, title=title)
     for i, (name, mask) in enumerate(masks.items()):
         left, top = 0.95 + i * (side + 0.3), side + 0.75
