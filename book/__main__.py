@@ -23,6 +23,8 @@ SPHINX = ROOT / ".cache" / "book" / "bin" / "sphinx-build"
 # MathJax in the one form that the pages load; the package brings all forms.
 MATHJAX = ("tex-chtml.js", "output")
 ICON = re.compile(r"\bfa-[\w-]+")
+# What the translator's page links to where the book is around it.
+IN_BOOK = re.compile(r'<span\s+data-book="([^"]+)">(.*?)</span>', re.S)
 
 
 def build(site: Path = sources.SITE, sphinx: Path = SPHINX) -> None:
@@ -40,6 +42,9 @@ def build(site: Path = sources.SITE, sphinx: Path = SPHINX) -> None:
         path.write_text(re.sub(r"\s+", " ", text), "utf-8", newline="\n")
     translator = site / "translator"
     shutil.copytree(PAGE, translator, ignore=shutil.ignore_patterns("data"))
+    page = translator / "index.html"
+    linked = IN_BOOK.sub(r'<a href="../\1">\2</a>', page.read_text("utf-8"))
+    page.write_text(linked, "utf-8", newline="\n")
     write_data(translator / "data")
 
 

@@ -80,7 +80,10 @@ def entry(lesson: NotebookNode, name: str, found: list[Shown]) -> str:
         below[place].append(link(item, name))
     title = plain(lesson.cells[0].source.split("\n")[0])
     command = f"`make run ARGS=notebooks/{name}.ipynb`"
-    parts = [f"## {title}", f"[The lesson](notebooks/{name}.ipynb): {command}"]
+    opening = (
+        f"[Read the lesson](notebooks/{name}.ipynb), or compute it again: {command}"
+    )
+    parts = [f"## {title}", opening]
     for place, (question, answer) in enumerate(asked):
         # A link in the lesson starts in the lesson's folder.
         answer = re.sub(r"\]\((?!\w+:)", "](notebooks/", answer)

@@ -104,7 +104,12 @@ def section(text: str, heading: str) -> str:
     raise KeyError(heading)
 
 
-LIVE = """```{raw} html
+LIVE = """## A translator in this page
+
+The translator of [lesson 10](notebooks/10_toy_translator.ipynb) runs here; nothing is
+sent anywhere.
+
+```{raw} html
 <link rel="stylesheet" href="translator/translator.css">
 <script defer src="translator/transformer.js"></script>
 <script defer src="translator/text.js"></script>
@@ -116,10 +121,9 @@ with the true alignment over it"></noscript>
 </div>
 ```
 
-It runs in this page; nothing is sent anywhere. <a href="translator/index.html">The live
-translator</a> shows all its layers and heads, its steps, and what becomes of a sentence
-when a head is switched off or a vector patched."""
-
+<a href="translator/index.html">The live translator</a> shows all its layers and heads,
+its steps, and what becomes of a sentence when a head is switched off or a vector
+patched."""
 
 JAVASCRIPT = """# The Transformer in plain JavaScript
 

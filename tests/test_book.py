@@ -150,7 +150,7 @@ def test_a_claim_has_its_figure_and_the_study_its_command():
     index = claims.entry(notebook, "99_draw", found)
     assert index.split("\n\n") == [
         "## 99 · Draw",
-        "[The lesson](notebooks/99_draw.ipynb): "
+        "[Read the lesson](notebooks/99_draw.ipynb), or compute it again: "
         "`make run ARGS=notebooks/99_draw.ipynb`",
         "**Are more heads better?** No: see [that](notebooks/03_masks.ipynb).",
         '- <a href="notebooks/99_draw.html#cell-1">More heads are no better</a> '
