@@ -9,12 +9,12 @@ const sidebar = document.querySelector("#pst-primary-sidebar, .bd-sidebar-primar
 sidebar?.setAttribute("role", "region");
 sidebar?.setAttribute("aria-label", "Contents of the book");
 
-// A formula within a line that is wider than the line moves sideways in a box of its own.
+// A formula that is wider than its line can be moved; all others stay as they are.
 const mark_wide_formulas = () => {
-  for (const formula of document.querySelectorAll(".bd-article span.math")) {
-    formula.classList.remove("wide");
-    const room = formula.closest("p, li, td, th, div").clientWidth;
-    formula.classList.toggle("wide", formula.getBoundingClientRect().width > room);
+  for (const formula of document.querySelectorAll("span.math > mjx-container")) {
+    const room = formula.parentElement.clientWidth + 1;
+    const wide = formula.getBoundingClientRect().width > room;
+    formula.parentElement.classList.toggle("wide", wide);
   }
 };
 window.MathJax?.startup?.promise?.then(mark_wide_formulas);
