@@ -147,7 +147,11 @@ def test_a_wide_formula_can_be_moved_on_a_phone(driver, address):
 
 
 def test_search_finds_the_causal_mask(driver, address):
-    driver.get(f"{address}search.html?q=causal+mask")
+    from selenium.webdriver.common.keys import Keys
+
+    driver.get(f"{address}notebooks/02_attention.html")
+    driver.find_element("css selector", ".search-button-field").click()
+    driver.switch_to.active_element.send_keys("causal mask", Keys.ENTER)
     ask = (
         "return [...document.querySelectorAll('#search-results li a')].map(a => a.href)"
     )
