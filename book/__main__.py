@@ -23,6 +23,12 @@ SPHINX = ROOT / ".cache" / "book" / "bin" / "sphinx-build"
 # MathJax in the one form that the pages load; the package brings all forms.
 MATHJAX = ("tex-chtml.js", "output")
 ICON = re.compile(r"\bfa-[\w-]+")
+# What searches, which the theme loads in every page, though another page answers.
+SEARCH = re.compile(
+    r'\s*<script src="\S*(?:searchtools|language_data|searchindex)\.js\S*></script>'
+)
+# What the translator's page links to where the book is around it.
+IN_BOOK = re.compile(r'<span\s+data-book="([^"]+)">(.*?)</span>', re.S)
 
 
 def build(site: Path = sources.SITE, sphinx: Path = SPHINX) -> None:
@@ -35,11 +41,16 @@ def build(site: Path = sources.SITE, sphinx: Path = SPHINX) -> None:
         if path.name not in MATHJAX:
             (shutil.rmtree if path.is_dir() else Path.unlink)(path)
     leave_out_icons(site)
+    for path in {*site.rglob("*.html")} - {site / "search.html"}:
+        path.write_text(SEARCH.sub("", path.read_text("utf-8")), "utf-8", newline="\n")
     for path in (site / "_static").rglob("*.css"):
         text = re.sub(r"/\*.*?\*/", "", path.read_text("utf-8"), flags=re.S)
         path.write_text(re.sub(r"\s+", " ", text), "utf-8", newline="\n")
     translator = site / "translator"
     shutil.copytree(PAGE, translator, ignore=shutil.ignore_patterns("data"))
+    page = translator / "index.html"
+    linked = IN_BOOK.sub(r'<a href="../\1">\2</a>', page.read_text("utf-8"))
+    page.write_text(linked, "utf-8", newline="\n")
     write_data(translator / "data")
 
 

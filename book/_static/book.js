@@ -8,3 +8,14 @@ for (const button of document.querySelectorAll(".search-button-field[aria-label]
 const sidebar = document.querySelector("#pst-primary-sidebar, .bd-sidebar-primary");
 sidebar?.setAttribute("role", "region");
 sidebar?.setAttribute("aria-label", "Contents of the book");
+
+// A formula that is wider than its line can be moved; all others stay as they are.
+const mark_wide_formulas = () => {
+  for (const formula of document.querySelectorAll("span.math > mjx-container")) {
+    const room = formula.parentElement.clientWidth + 1;
+    const wide = formula.getBoundingClientRect().width > room;
+    formula.parentElement.classList.toggle("wide", wide);
+  }
+};
+window.MathJax?.startup?.promise?.then(mark_wide_formulas);
+addEventListener("resize", mark_wide_formulas);

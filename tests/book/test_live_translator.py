@@ -5,16 +5,21 @@ Screenshots are kept in pytest's temporary folder.
 """
 
 import base64
-import functools
-import json
 import random
 import shutil
-import threading
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 import torch
-from chromium import browser, needs_chromium, wait
+from chromium import (
+    DESKTOP,
+    PHONE,
+    emulate,
+    errors,
+    messages,
+    needs_chromium,
+    served,
+    wait,
+)
 from samples import small_model
 
 from helpers import EOS, SPECIAL_TOKENS
@@ -33,7 +38,6 @@ FIRST, LONG = (
     "he does not hear the sad cow.",
     "they do not give us the expensive scarf.",
 )
-PHONE, DESKTOP = (390, 844), (1280, 1000)
 MOST_BYTES = 2_000_000
 # The page's own greedy decoding with its maps, as `run` does it.
 RUN = """
@@ -56,11 +60,6 @@ RUN = """
 """
 
 
-class Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, *_):
-        pass
-
-
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     """The page with its data in a folder of its own."""
@@ -72,28 +71,9 @@ def site(tmp_path_factory):
     return page
 
 
-@pytest.fixture(scope="module")
-def address(site):
-    """A plain static server over it."""
-    handler = functools.partial(Quiet, directory=str(site))
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/"
-        server.shutdown()
-
-
-@pytest.fixture(scope="module")
-def driver(tmp_path_factory):
-    profile = tmp_path_factory.mktemp("profile")
-    with browser(profile, logs=("browser", "performance")) as driver:
-        driver.set_script_timeout(120)
-        yield driver
-
-
 @pytest.fixture
 def page(driver, address):
     """The page, newly opened, on a desktop; afterwards its console is clean."""
-    emulate(driver, DESKTOP)
     open_page(driver, f"{address}index.html")
     yield Page(driver)
     assert errors(driver) == []
@@ -146,25 +126,9 @@ class Page:
 
 
 def open_page(driver, url):
-    driver.get_log("browser")  # reading a log empties it
-    driver.get_log("performance")
     driver.get(url)
     ready = "return document.querySelector('[data-first-after]') !== null"
     wait(lambda: driver.execute_script(ready), 20, "the first translation", pause=0.05)
-
-
-def emulate(driver, size, *, dark=False):
-    width, height = size
-    metrics = {"width": width, "height": height, "deviceScaleFactor": 1}
-    metrics["mobile"] = width < 600
-    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-    scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
-
-
-def errors(driver):
-    log = driver.get_log("browser")
-    return [entry["message"] for entry in log if entry["level"] == "SEVERE"]
 
 
 # -- equal to Python -------------------------------------------------------------------
@@ -334,28 +298,15 @@ def test_further_translations_take_a_tenth_of_a_second(page, corpus):
     assert max(taken) < 100
 
 
-def test_the_page_is_light_and_asks_nobody_else(page, address):
-    page.driver.execute_cdp_cmd("Network.enable", {})
-    page.driver.execute_cdp_cmd("Network.setCacheDisabled", {"cacheDisabled": True})
-    open_page(page.driver, f"{address}index.html")
-    page.driver.execute_cdp_cmd("Network.setCacheDisabled", {"cacheDisabled": False})
-    log = [
-        json.loads(e["message"])["message"] for e in page.driver.get_log("performance")
-    ]
-    requests = [
-        entry["params"]["request"]["url"]
-        for entry in log
-        if entry["method"] == "Network.requestWillBeSent"
-    ]
-    assert len(requests) >= 8
-    assert [url for url in requests if not url.startswith((address, "data:"))] == []
-    sizes = [
-        entry["params"]["encodedDataLength"]
-        for entry in log
-        if entry["method"] == "Network.loadingFinished"
-    ]
-    print(f"{sum(sizes) / 1e6:.2f} MB over the wire")
-    assert 900_000 < sum(sizes) < MOST_BYTES
+def test_the_page_is_light_and_asks_nobody_else(driver, address):
+    open_page(driver, f"{address}index.html")
+    sent, received = messages(driver, "requestWillBeSent", "loadingFinished")
+    urls = [params["request"]["url"] for params in sent]
+    assert len(urls) >= 8
+    assert [url for url in urls if not url.startswith((address, "data:"))] == []
+    size = sum(params["encodedDataLength"] for params in received)
+    print(f"{size / 1e6:.2f} MB over the wire")
+    assert 900_000 < size < MOST_BYTES
 
 
 # -- what a person does ----------------------------------------------------------------
@@ -590,7 +541,6 @@ def test_every_control_has_a_name_and_every_picture_a_text(page):
 
 
 def test_the_page_opens_as_a_file(driver, site):
-    emulate(driver, DESKTOP)
     open_page(driver, (site / "index.html").as_uri())
     page = Page(driver)
     assert page.text("french") == "il n'entend pas la vache triste."
@@ -598,7 +548,6 @@ def test_the_page_opens_as_a_file(driver, site):
 
 
 def test_the_page_takes_a_sentence_from_its_address(driver, address, translator):
-    emulate(driver, DESKTOP)
     open_page(driver, f"{address}index.html?sentence=he%20sees%20the%20bird.")
     expected = translator.translate(["he sees the bird."])
     assert [Page(driver).text("french")] == expected
@@ -625,7 +574,6 @@ def test_another_page_shows_it_small_and_more_than_once(driver, site, address):
 
 
 def test_without_javascript_a_still_picture_and_a_sentence_are_shown(driver, address):
-    emulate(driver, DESKTOP)
     off = {"value": True}
     driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", off)
     try:
@@ -642,13 +590,10 @@ def test_without_javascript_a_still_picture_and_a_sentence_are_shown(driver, add
 def test_missing_weights_are_said_on_the_page(driver, site, tmp_path):
     folder = shutil.copytree(site, tmp_path / "copy")
     (folder / "data" / "translator.safetensors").unlink()
-    handler = functools.partial(Quiet, directory=str(folder))
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        driver.get(f"http://127.0.0.1:{server.server_port}/index.html")
+    with served(folder) as address:
+        driver.get(f"{address}index.html")
         alert = "[data-live-translator] [role=alert]"
         found = wait(
             lambda: driver.find_elements("css selector", alert), 20, "what is amiss"
         )
         assert "translator.safetensors: 404" in found[0].text
-        server.shutdown()

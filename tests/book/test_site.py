@@ -4,16 +4,12 @@
 or where `make book` has not set up its environment.
 """
 
-import functools
-import json
-import threading
 from html.parser import HTMLParser
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
 import pytest
-from chromium import browser, needs_chromium, wait
+from chromium import PHONE, emulate, errors, messages, needs_chromium, wait
 
 from book.__main__ import SPHINX, build
 
@@ -22,13 +18,6 @@ pytestmark = [
     pytest.mark.skipif(not SPHINX.exists(), reason="no Sphinx: run `make book` first"),
 ]
 MOST_BYTES = 2_000_000  # of the first page, translator included, not compressed
-PHONE = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
-DESKTOP = {"width": 1280, "height": 1000, "deviceScaleFactor": 1, "mobile": False}
-
-
-class Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, *_):
-        pass
 
 
 class Links(HTMLParser):
@@ -65,44 +54,6 @@ def pages(site):
         path.relative_to(site).as_posix(): Links(path.read_text("utf-8"))
         for path in found
     }
-
-
-@pytest.fixture(scope="module")
-def address(site):
-    handler = functools.partial(Quiet, directory=str(site))
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/"
-        server.shutdown()
-
-
-@pytest.fixture(scope="module")
-def driver(tmp_path_factory):
-    profile = tmp_path_factory.mktemp("profile")
-    with browser(profile, logs=("browser", "performance")) as driver:
-        yield driver
-
-
-def messages(driver):
-    """What the browser has noted of its network since the last question."""
-    for entry in driver.get_log("performance"):
-        yield json.loads(entry["message"])["message"]
-
-
-def requests(driver):
-    """The addresses that the page has asked for since the last question."""
-    for message in messages(driver):
-        if message["method"] == "Network.requestWillBeSent":
-            yield message["params"]["request"]["url"]
-
-
-def errors(driver):
-    log = driver.get_log("browser")
-    return [entry["message"] for entry in log if entry["level"] == "SEVERE"]
-
-
-def size(driver, metrics):
-    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
 
 
 # -- the files -------------------------------------------------------------------------
@@ -151,24 +102,27 @@ def test_every_page_says_what_it_is(pages):
     assert silent == ["notebooks/five_readings.html", "notebooks/glossary.html"]
 
 
+def test_the_translator_leads_back_into_the_book(pages):
+    links = {urljoin("/translator/", x) for x in pages["translator/index.html"].links}
+    lessons = ("10_toy_translator", "12_reading_attention")
+    assert {"/index.html", *(f"/notebooks/{name}.html" for name in lessons)} <= links
+
+
 # -- in a browser ----------------------------------------------------------------------
 
 
 def test_every_page_opens_on_a_phone_without_errors(driver, address, pages):
-    size(driver, PHONE)
+    emulate(driver, PHONE)
     faults = []
     for path in pages:
-        errors(driver), list(requests(driver))
         driver.get(address + path)
-        outside = [u for u in requests(driver) if not u.startswith((address, "data:"))]
+        (sent,) = messages(driver, "requestWillBeSent")
+        urls = [params["request"]["url"] for params in sent]
+        outside = [url for url in urls if not url.startswith((address, "data:"))]
         wide = driver.execute_script("return document.documentElement.scrollWidth")
-        for fault in (
-            errors(driver),
-            outside,
-            [] if wide <= PHONE["width"] else [wide],
-        ):
-            if fault:
-                faults.append((path, fault))
+        too_wide = [wide] if wide > PHONE[0] else []
+        if found := [*errors(driver), *outside, *too_wide]:
+            faults.append((path, found))
     assert not faults, faults
 
 
@@ -178,8 +132,26 @@ def test_formulas_are_rendered(driver, address):
     wait(lambda: driver.execute_script(ask) > 10, 20, "formulas")
 
 
+def test_a_wide_formula_can_be_moved_on_a_phone(driver, address):
+    emulate(driver, PHONE)
+    driver.get(f"{address}notebooks/02_attention.html")
+    ask = """
+        return [...document.querySelectorAll("span.math")].filter((formula) => {
+            const width = formula.firstElementChild?.getBoundingClientRect().width;
+            const way = getComputedStyle(formula).overflowX;
+            return way === %s && width > formula.clientWidth + 1;
+        }).length;
+    """
+    wait(lambda: driver.execute_script(ask % "'auto'"), 20, "a wide formula")
+    assert driver.execute_script(ask % "'hidden'") == 0
+
+
 def test_search_finds_the_causal_mask(driver, address):
-    driver.get(f"{address}search.html?q=causal+mask")
+    from selenium.webdriver.common.keys import Keys
+
+    driver.get(f"{address}notebooks/02_attention.html")
+    driver.find_element("css selector", ".search-button-field").click()
+    driver.switch_to.active_element.send_keys("causal mask", Keys.ENTER)
     ask = (
         "return [...document.querySelectorAll('#search-results li a')].map(a => a.href)"
     )
@@ -192,7 +164,6 @@ def test_search_finds_the_causal_mask(driver, address):
 
 
 def test_dark_mode_is_dark(driver, address):
-    size(driver, DESKTOP)
     driver.get(f"{address}notebooks/03_masks.html")
     colour = "return getComputedStyle(document.body).backgroundColor"
     seen = set()
@@ -210,18 +181,16 @@ def test_dark_mode_is_dark(driver, address):
 
 
 def test_the_first_page_translates_and_is_light(driver, address):
-    driver.execute_cdp_cmd("Network.setCacheDisabled", {"cacheDisabled": True})
-    list(messages(driver))
     driver.get(f"{address}index.html")
     ready = "return document.querySelector('[data-first-after]') !== null"
     wait(lambda: driver.execute_script(ready), 20, "the first translation", pause=0.05)
     assert errors(driver) == []
-    urls, sizes = {}, {}
-    for message in messages(driver):
-        given = message["params"]
-        if message["method"] == "Network.responseReceived":
-            urls[given["requestId"]] = given["response"]["url"]
-        elif message["method"] == "Network.loadingFinished":
-            sizes[given["requestId"]] = given["encodedDataLength"]
-    own = [sizes[key] for key in sizes if urls.get(key, "").startswith(address)]
+    answers, received = messages(driver, "responseReceived", "loadingFinished")
+    urls = {params["requestId"]: params["response"]["url"] for params in answers}
+    own = [
+        params["encodedDataLength"]
+        for params in received
+        if urls.get(params["requestId"], "").startswith(address)
+    ]
+    print(f"{sum(own) / 1e6:.2f} MB over the wire")
     assert 1_000_000 < sum(own) < MOST_BYTES
