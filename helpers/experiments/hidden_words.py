@@ -1,7 +1,7 @@
 """Name a hidden word from both sides, or from one (lesson 18); Devlin et al. 2019."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cache
 
 import torch
@@ -86,9 +86,9 @@ def named(reader: HiddenWordReader, asked: Sequence[tuple[list[int], int]]) -> T
 
 
 def counted(
-    asked: Iterable[tuple[list[int], int]], neighbours: Sequence[int]
-) -> list[int]:
-    """The commonest word of the training text between such neighbours, 0 if none.
+    asked: Sequence[tuple[list[int], int]], neighbours: Sequence[int]
+) -> Tensor:
+    """The commonest word of the training text between such neighbours; PAD if none.
 
     neighbours are the offsets of the words to count by: -1 is the word before.
     """
@@ -96,4 +96,4 @@ def counted(
     for row, i in each_word("train"):
         counts[tuple(row[i + j] for j in neighbours)][row[i]] += 1
     found = [counts[tuple(row[i + j] for j in neighbours)] for row, i in asked]
-    return [max(c, key=c.get) if c else 0 for c in found]
+    return torch.tensor([max(c, key=c.get) if c else PAD for c in found])
