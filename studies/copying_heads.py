@@ -9,8 +9,9 @@ The table holds, for texts of each length, the share of right answers and two we
 "previous" is that of tokens of the first half on the token before them, by the head of
 layer 1 with most of it; "prefix" that of tokens of the second half on the token after
 their earlier occurrence, by such a head of the last layer. Heads of two layers are
-switched off: these two, others of their layers (one at a time, mean over the three, or
-together). The two heads are chosen on other texts.
+switched off: these two, the first with the next best, others of their layers (one at a
+time, mean over the three, or together). "second" is the next best's weight on the token
+before. These heads are chosen on other texts.
 """
 
 import time
@@ -58,9 +59,9 @@ def rows(*, tiny: bool = False) -> Iterator[dict]:
 def measured(model: LanguageModel, seed: int) -> Iterator[dict]:
     """What a trained model gets right, with all its heads and without some."""
     generator = torch.Generator().manual_seed(10_000 + seed)
-    first, last = best_heads(model, texts(TEXTS, NEW, generator))
+    first, second, last = best_heads(model, texts(TEXTS, NEW, generator))
     test = {length: texts(TEXTS, length, generator) for length in TESTED}
-    for off, sets in switched_off(model, first, last).items():
+    for off, sets in switched_off(model, first, second, last).items():
         for length, tokens in test.items():
             found = []
             for heads in sets:
@@ -71,6 +72,7 @@ def measured(model: LanguageModel, seed: int) -> Iterator[dict]:
                             "right": share_right(model, tokens),
                             "prefix": scores["prefix"][last].item(),
                             "previous": scores["previous"][first].item(),
+                            "second": scores["previous"][second].item(),
                         }
                     )
             means = {
@@ -80,16 +82,16 @@ def measured(model: LanguageModel, seed: int) -> Iterator[dict]:
             yield {"off": off, "length": length, **means}
 
 
-def best_heads(model: LanguageModel, tokens: torch.Tensor) -> tuple[Head, Head]:
-    """The first layer's best previous-token head, the last's best prefix-matching."""
+def best_heads(model: LanguageModel, tokens: torch.Tensor) -> tuple[Head, Head, Head]:
+    """The first layer's two best previous-token heads, the last's prefix-matching."""
     scores, last = head_scores(model, tokens), len(model.blocks) - 1
-    return (
-        (0, scores["previous"][0].argmax().item()),
-        (last, scores["prefix"][last].argmax().item()),
-    )
+    first, second = scores["previous"][0].topk(2).indices.tolist()
+    return (0, first), (0, second), (last, scores["prefix"][last].argmax().item())
 
 
-def switched_off(model: LanguageModel, first: Head, last: Head) -> dict[str, list]:
+def switched_off(
+    model: LanguageModel, first: Head, second: Head, last: Head
+) -> dict[str, list]:
     """{name: sets of heads, over which the mean is taken}."""
     if len(model.blocks) == 1:
         return {"nothing": [[]]}
@@ -99,6 +101,7 @@ def switched_off(model: LanguageModel, first: Head, last: Head) -> dict[str, lis
     return {
         "nothing": [[]],
         "previous-token head": [[first]],
+        "it and the next best": [[first, second]],
         "another of layer 1": [[head] for head in below],
         "the other three of layer 1": [below],
         "prefix-matching head": [[last]],

@@ -77,7 +77,8 @@ def test_a_head_that_is_off_has_no_weight_in_the_output(model, tokens):
 
 
 def test_all_heads_are_switched_off_in_turn(model):
-    sets = switched_off(model, (0, 1), (1, 3))
+    sets = switched_off(model, (0, 1), (0, 2), (1, 3))
+    assert sets["it and the next best"] == [[(0, 1), (0, 2)]]
     assert sets["another of layer 2"] == [[(1, 0)], [(1, 1)], [(1, 2)]]
     assert sorted(sets["all four of layer 2"][0]) == [(1, head) for head in range(4)]
     left = {(i, head) for i in range(2) for head in range(4)}
