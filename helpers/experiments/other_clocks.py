@@ -1,23 +1,10 @@
-"""Trained readers with rotary positions get clocks of another speed (lesson 17)."""
-
-from collections.abc import Sequence
+"""Trained readers with rotary positions get other angles (lesson 17)."""
 
 import torch
 from torch import Tensor
 
 from helpers.experiments.long_texts import NOTHING, TextReader, texts
 from helpers.masks import causal_mask
-from helpers.modern.rotary import rotary_angles
-
-
-def slowed(length: int, clocks: Sequence[int], *, d_head: int = 8) -> Tensor:
-    """rotary_angles(length, d_head), where these clocks turn at a quarter of the speed.
-
-    (length, d_head / 2).
-    """
-    angles = rotary_angles(length, d_head)
-    angles[:, [*clocks]] /= 4
-    return angles
 
 
 @torch.no_grad()
