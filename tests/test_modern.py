@@ -288,6 +288,16 @@ def test_readers_with_their_own_clocks_are_right_as_often(seed):
 
 
 @torch.no_grad()
+def test_one_far_letter_next_to_the_near_ones_is_one_more_letter(seed):
+    reader = long_texts.TextReader("rotary")
+    letters, answers = long_texts.texts("look back", 200, 64, seed=1)
+    hits = reader(letters[:, 47:])[:, -1].argmax(dim=-1) == answers[:, -1]
+    found = other_clocks.right_with_one_far(reader, [16, 40])
+    assert [*found] == [16, 40]
+    assert found[16] == pytest.approx(hits.float().mean().item())
+
+
+@torch.no_grad()
 def test_rotary_attention_counts_the_places_of_each_side(seed):
     theirs = since_2017.RotarySelfAttention(12, 3, 3, max_length=9)
     ours = told_places.RotaryAttention(12, 3, 3, max_length=9)
