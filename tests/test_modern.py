@@ -6,7 +6,7 @@ from torch import nn
 
 from helpers.attention import MultiHeadAttention
 from helpers.caching import AttentionCache
-from helpers.experiments import long_texts, other_clocks, since_2017
+from helpers.experiments import long_texts, other_clocks, since_2017, told_places
 from helpers.interop.huggingface import copy_llama_layer, copy_rms_norm
 from helpers.masks import causal_mask
 from helpers.modern.attention import GroupedQueryAttention
@@ -14,7 +14,6 @@ from helpers.modern.block import ModernBlock
 from helpers.modern.feed_forward import SwiGLU
 from helpers.modern.norm import RMSNorm
 from helpers.modern.rotary import rotary_angles, rotate
-from studies import places_for_cross_attention
 
 LENGTH = 11
 
@@ -288,23 +287,58 @@ def test_readers_with_their_own_clocks_are_right_as_often(seed):
     assert found == pytest.approx(due, abs=0.01)  # marks came up in every text by then
 
 
-def test_a_slowed_clock_turns_at_a_quarter_and_the_others_as_before():
-    angles = rotary_angles(40, 8)
-    slow = other_clocks.slowed(40, [1])
-    torch.testing.assert_close(4 * slow[:, 1], angles[:, 1])
-    assert slow[:, [0, 2, 3]].equal(angles[:, [0, 2, 3]])
+@torch.no_grad()
+def test_one_far_letter_next_to_the_near_ones_is_one_more_letter(seed):
+    reader = long_texts.TextReader("rotary")
+    letters, answers = long_texts.texts("look back", 200, 64, seed=1)
+    hits = reader(letters[:, 47:])[:, -1].argmax(dim=-1) == answers[:, -1]
+    found = other_clocks.right_with_one_far(reader, [16, 40])
+    assert [*found] == [16, 40]
+    assert found[16] == pytest.approx(hits.float().mean().item())
 
 
-def test_self_sinusoids_keep_the_weights_and_tell_self_attention_its_places(seed):
-    change = since_2017.Change(sinusoids=False)
-    model, told = since_2017.variant(change, 0), since_2017.variant(change, 0)
-    places_for_cross_attention._tell_self_attention(told)
-    for one, other in zip(model.parameters(), told.parameters(), strict=True):
-        assert one.equal(other)
-    same_word = torch.full((1, 5), 7)
-    plain, placed = model.encode(same_word), told.encode(same_word)
-    torch.testing.assert_close(plain[0, 0], plain[0, 4])
-    assert not placed.equal(plain)
+@torch.no_grad()
+def test_rotary_attention_counts_the_places_of_each_side(seed):
+    theirs = since_2017.RotarySelfAttention(12, 3, 3, max_length=9)
+    ours = told_places.RotaryAttention(12, 3, 3, max_length=9)
+    ours.load_state_dict(theirs.state_dict())
+    x, memory = torch.randn(2, 5, 12), torch.randn(2, 8, 12)
+    torch.testing.assert_close(ours(x, x, x), theirs(x, x, x))
+    whole = ours(x, memory, memory)
+    ours.angles = ours.angles + 0.7 * torch.tensor([1.0, 0.1])  # both sides alike
+    torch.testing.assert_close(ours(x, memory, memory), whole)
+    swapped = memory[:, [1, 0, *range(2, 8)]]
+    assert (ours(x, swapped, swapped) - whole).abs().max() > 1e-4
+
+
+@pytest.mark.parametrize("in_self", told_places.WAYS)
+@pytest.mark.parametrize("in_cross", told_places.WAYS)
+@torch.no_grad()
+def test_the_translator_is_told_its_places_where_it_should_be(in_self, in_cross):
+    model = told_places.told(in_self, in_cross, 0).eval()
+    source, turned = torch.tensor([[5, 6, 7, 3]]), torch.tensor([[6, 5, 7, 3]])
+    swap = [1, 0, 2, 3]
+    same = torch.allclose(
+        model.encode(turned)[:, swap], model.encode(source), atol=1e-5
+    )
+    assert same == (in_self == "nothing")
+    target = torch.tensor([[2, 5, 9, 4]])
+    logits = model(source, target)
+    later = model(source, torch.tensor([[2, 5, 9, 8]]))
+    torch.testing.assert_close(later[:, :3], logits[:, :3])
+    padded = model(torch.tensor([[5, 6, 7, 3, 0, 0]]), target)
+    torch.testing.assert_close(padded, logits)
+    knows = not torch.allclose(model(turned, target), logits, atol=1e-5)
+    assert knows == ((in_self, in_cross) != ("nothing", "nothing"))
+
+
+def test_told_translators_keep_the_change_and_the_weights(seed):
+    for change in (since_2017.Change(), since_2017.ALL):
+        plain = told_places.told("rotary", "nothing", seed, change)
+        told = told_places.told("rotary", "rotary", seed, change)
+        assert not plain.positions.state_dict()
+        for one, other in zip(plain.parameters(), told.parameters(), strict=True):
+            assert one.equal(other)
 
 
 @torch.no_grad()

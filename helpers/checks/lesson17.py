@@ -41,6 +41,7 @@ JOINED, SIDE_BY_SIDE = (
     "torch.cat(turned, dim=-1)",
     "torch.stack(turned, dim=-1).flatten(-2)",
 )
+BOTH = "angles.cos(), angles.sin()"
 ANEW = "[f(rotary_angles(x.size(-2), x.size(-1))) for f in (torch.cos, torch.sin)]"
 PAIRS = "feature i turns with feature i + d_head / 2"
 ROTATION = (
@@ -80,7 +81,7 @@ def my_rotate(x, angles):
                 {OTHER: "second * cosine - first * sine"},
             ],
             f"cosine and sine are swapped: {ROTATION}": {
-                "angles.cos(), angles.sin()": "angles.sin(), angles.cos()"
+                BOTH: "angles.sin(), angles.cos()"
             },
             "the second half is computed from a first half that is turned already: "
             "keep the old one until both are computed": {
@@ -94,7 +95,22 @@ def my_rotate(x, angles):
                 f"{ONE}, {OTHER}": "first * sine, second * sine"
             },
             "the angles are computed anew: use those that are handed over": {
-                "angles.cos(), angles.sin()": ANEW
+                BOTH: ANEW
+            },
+            "all pairs turn by the first pair's angle: pair i has `angles[:, i]`": {
+                BOTH: "angles[:, :1].cos(), angles[:, :1].sin()"
+            },
+            "all positions turn by the first one's angles: each position has a row of "
+            "`angles`": {BOTH: "angles[:1].cos(), angles[:1].sin()"},
+            f"the first feature is paired with the last one: {PAIRS}": {
+                HALVES: "(x.chunk(2, dim=-1)[0], x.chunk(2, dim=-1)[1].flip(-1))",
+                JOINED: "torch.cat([turned[0], turned[1].flip(-1)], dim=-1)",
+            },
+            "the angles are taken for degrees: they are radians": {
+                BOTH: "angles.deg2rad().cos(), angles.deg2rad().sin()"
+            },
+            "it turns by twice the angle: `angles` are whole angles, not halves": {
+                BOTH: "(2 * angles).cos(), (2 * angles).sin()"
             },
             "x comes back as it was: return what is turned": {JOINED: "x"},
             "the halves stand one after the other along the positions: join them along "
@@ -152,6 +168,10 @@ def _without_grouping(attend: Callable) -> Callable:
 
 KEY, VALUE = (f"{x}.repeat_interleave(group, dim=1)" for x in ("key", "value"))
 CALL = "F.scaled_dot_product_attention(query, key, value)"
+AVERAGED = (
+    "F.scaled_dot_product_attention(query.unflatten(1, (-1, group)).mean(dim=2)"
+    ".repeat_interleave(group, dim=1), key, value)"
+)
 TILED = (
     "in turns, 0, 1, 0, 1: neighbours share a head, 0, 0, 1, 1, which is "
     "`repeat_interleave` and not `repeat`"
@@ -189,6 +209,17 @@ def my_grouped_attention(query, key, value):
             "the scale is forgotten: divide the scores by √d_head": {
                 CALL: CALL.replace("value)", "value, scale=1.0)")
             },
+            "the weights are taken over the queries: softmax runs over the keys, the "
+            "last axis": {
+                CALL: "((query @ key.mT) / query.size(-1) ** 0.5).softmax(-2) @ value"
+            },
+            "the queries of a group are averaged: each query head asks for itself, and "
+            "only keys and values are shared": {CALL: AVERAGED},
+            "the heads of keys and values are taken from the last to the first: the "
+            "first group reads the first head": {
+                KEY: KEY.replace("key.", "key.flip(1)."),
+                VALUE: VALUE.replace("value.", "value.flip(1)."),
+            },
             "the future is hidden: this exercise asks for no mask": {
                 CALL: CALL.replace("value)", "value, is_causal=True)")
             },
@@ -221,6 +252,7 @@ parameters = 2 * 4096**2 + 2 * 4096 * 8 * 128 + 3 * 4096 * 14336 + 2 * 4096
             65_536: "keys *and* values are kept, each number in 2 bytes",
             524_288: "8 heads of keys and values are kept, not one for each query",
             262_144: "a number takes 2 bytes, not 4",
+            1_048_576: "give bytes, not bits",
             4_096: "each of 32 layers has a cache of its own",
             2_048: "each of 32 layers keeps keys *and* values, of 2 bytes a number",
             16_384: "all 32 layers count, and in each 8 heads of d_head numbers",
@@ -237,6 +269,7 @@ parameters = 2 * 4096**2 + 2 * 4096 * 8 * 128 + 3 * 4096 * 14336 + 2 * 4096
             218_107_904: "there are two RMSNorms",
             201_334_784: "attention also has an output projection",
             209_723_392: "keys and values have a matrix each",
+            213_917_696: "keys and values have a matrix each",
             218_120_192: "an RMSNorm has a gain, and no bias",
             218: "give the number itself, not millions",
             218.112: "give the number itself, not millions",

@@ -81,6 +81,22 @@ def three_features(x, angles):
     return like_llama(x, angles)[..., :3]
 
 
+def of_one_pair(x, angles):
+    return like_llama(x, angles[:, [0]].expand_as(angles))
+
+
+def of_one_position(x, angles):
+    return like_llama(x, angles[[0]].expand_as(angles))
+
+
+def in_mirrored_pairs(x, angles):
+    half, y = x.shape[-1] // 2, torch.empty_like(x)
+    for i in range(half):
+        a, b, c, s = x[..., i], x[..., -1 - i], angles[:, i].cos(), angles[:, i].sin()
+        y[..., i], y[..., -1 - i] = a * c - b * s, a * s + b * c
+    return y
+
+
 # ------------------------------------------------------------ 17.2 grouped queries
 
 
@@ -132,6 +148,24 @@ def folded_the_other_way(query, key, value):
     return (scores.softmax(-1) @ value[:, :, None]).transpose(1, 2).flatten(1, 2)
 
 
+def over_the_queries(query, key, value):
+    group = query.shape[1] // key.shape[1]
+    key, value = (x.repeat_interleave(group, dim=1) for x in (key, value))
+    scores = torch.einsum("bhqd,bhkd->bhqk", query, key) / math.sqrt(query.shape[3])
+    return torch.softmax(scores, dim=2) @ value
+
+
+def of_averaged_queries(query, key, value):
+    grouped = query.unflatten(1, (key.shape[1], -1))
+    return expanded(
+        grouped.mean(2, keepdim=True).expand_as(grouped).flatten(1, 2), key, value
+    )
+
+
+def from_the_last_head(query, key, value):
+    return expanded(query, key.flip(1), value.flip(1))
+
+
 def with_weights(query, key, value):
     return by_an_axis(query, key, value), 1
 
@@ -175,12 +209,20 @@ WRONG = {
         (lambda x, angles: x * angles.sin().repeat(1, 2), "only the sine is applied"),
         (with_angles_of_its_own, "the angles are computed anew"),
         (lambda x, angles: like_llama(x, -angles), "it turns the other way"),
+        (of_one_pair, "all pairs turn by the first pair's angle"),
+        (of_one_position, "all positions turn by the first one's angles"),
+        (in_mirrored_pairs, "the first feature is paired with the last one"),
+        (lambda x, angles: like_llama(x, torch.deg2rad(angles)), "they are radians"),
+        (lambda x, angles: like_llama(x, 2 * angles), "by twice the angle"),
     ],
     "grouped": [
         (with_pytorchs_own, "share them yourself"),
         (grouped_by_pytorch_if_it_must, "share them yourself"),
         (folded_the_other_way, "take keys and values in turns"),
         (F.scaled_dot_product_attention, "only where all query heads share one head"),
+        (over_the_queries, "softmax runs over the keys"),
+        (of_averaged_queries, "the queries of a group are averaged"),
+        (from_the_last_head, "from the last to the first"),
         (with_weights, "tensor"),
         (for_two_heads, "with query"),
         (without_gradient_of_the_keys, "gradient"),
@@ -190,6 +232,8 @@ WRONG = {
         (DUE | {"cache_bytes": 128}, "give bytes, not KiB"),
         (DUE | {"cache_bytes": 2 * 32 * 8 * 4096 * 2}, "d_model, 4096, counts 32"),
         (DUE | {"cache_bytes": 2 * 32 * 128 * 2}, "all 32 layers count, and in each 8"),
+        (DUE | {"cache_bytes": 8 * 131_072}, "not bits"),
+        (DUE | {"parameters": 213_917_696}, "keys and values have a matrix each"),
         (DUE | {"parameters": 218.112}, "not millions"),
         (DUE | {"parameters": 10**10}, "too many: four matrices"),
         (DUE | {"cache_bytes": "128 KiB"}, "a number is due"),

@@ -6,30 +6,36 @@ import torch
 from helpers.modern.rotary import rotary_angles, rotate
 from helpers.plots.mechanisms import modern
 
-X = torch.tensor([1.0, 2.0, 6.0])
 TURNED = rotate(torch.tensor([[1.0, 0.0]]).expand(9, 2), rotary_angles(9, 2))
 SHARES = pd.DataFrame(
-    {"task": task, "positions": kind, "seed": seed, "far": 0.5}
+    {"positions": kind, "seed": seed, "far": 0.5}
     | {f"at {place}": 1 - 0.01 * place * seed for place in range(3, 20)}
-    for task in ("a", "b")
     for kind in ("sinusoids", "rotary", "none")
+    for seed in range(3)
+)
+STOPS = pd.DataFrame(
+    {"treatment": f"{clock} clock stops", "stops_at": at, "right": 1 - at / 60 * seed}
+    for clock in ("first", "second")
+    for at in (11, 16, 22)
+    for seed in range(3)
+)
+STEPS = pd.DataFrame(
+    {"model": f"{cross} · {way}", "cross": cross, "steps_to_90": 190.0 + 10 * seed}
+    for cross in ("nothing", "rotary")
+    for way in ("nothing", "rotary")
     for seed in range(3)
 )
 DRAWINGS = {
     "two_blocks": modern.draw_two_blocks,
-    "norms": lambda: modern.draw_norms(X, X, X),
     "rotation": lambda: modern.draw_rotation([(3, 1), (5, 3), (8, 6)], TURNED, TURNED),
     "clocks": lambda: modern.draw_clocks(
         {f"distance {d}": (d, 0.1 * d) for d in (3, 9, 44, 47)},
         swept=1.5,
         title="Two hands",
     ),
-    "lengths": lambda: modern.draw_lengths(
-        SHARES,
-        {"sinusoids": "sinusoids", "rotary": "rotary positions"},
-        trained=8,
-        titles=["one task", "the other"],
-    ),
+    "lengths": lambda: modern.draw_lengths(SHARES, trained=8, title="one task"),
+    "stops": lambda: modern.draw_stops(STOPS, title="two clocks"),
+    "steps": lambda: modern.draw_steps(STEPS, (195, 210), title="steps", hue="cross"),
     "echoes": lambda: modern.draw_echoes(
         torch.randn(4, 30, generator=torch.Generator().manual_seed(0)),
         {place: place / 30 for place in range(8, 30)},

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from helpers.plots import drawing
 from helpers.plots.drawing import ROLES, Block
+from helpers.plots.spread import over_seeds
 from helpers.plots.style import COLOURS
 
 DASHES = ("", (5, 2), (5, 2, 1, 2), (1, 1), (8, 2, 1, 1), (1, 3))  # seaborn's STYLES
@@ -27,7 +28,7 @@ BLOCK_2017 = (
 )
 BLOCK_TODAY = (
     ("RMSNorm", "norm"),
-    ("grouped-query attention", "attention"),
+    ("grouped queries,\nrotated with the keys", "attention"),
     None,
     ("RMSNorm", "norm"),
     ("SwiGLU", "feed-forward"),
@@ -37,20 +38,13 @@ BLOCK_TODAY = (
 
 def draw_two_blocks() -> None:
     """A block of 2017 and one of today, each from below to above."""
-    ax = drawing.canvas(6.2, 4.9, title="One block with self-attention, then and now")
-    for x, name, parts, places, at in (
-        (1.85, "2017, with biases", BLOCK_2017, "sinusoids\nadded to x", (0.45, 0.3)),
-        (
-            4.85,
-            "today, without biases",
-            BLOCK_TODAY,
-            "queries, keys\nturned in here",
-            (3.42, 1.53),
-        ),
+    ax = drawing.canvas(5.2, 5.3, title="One block with self-attention, then and now")
+    for x, name, parts, start in (
+        (1.3, "2017", BLOCK_2017, "embedding + sinusoids"),
+        (3.9, "today", BLOCK_TODAY, "embedding"),
     ):
-        drawing.write(ax, (x, 4.42), name, size=10.5)
-        drawing.write(ax, (x, 0.25), "x", size=11)
-        drawing.write(ax, at, places, size=8)
+        drawing.write(ax, (x, 4.8), name, size=11)
+        drawing.write(ax, (x, 0.22), start, size=10)
         _draw_column(ax, x, parts)
 
 
@@ -58,19 +52,21 @@ def _draw_column(ax: Axes, x: float, parts: Sequence) -> None:
     """The boxes and sums of a block, and the two ways around them."""
     below, branch = (x, 0.38), 0.0
     for i, part in enumerate(parts):
-        y = 0.95 + 0.58 * i
+        y = 0.98 + 0.65 * i
         if i in (0, 3):  # a way around begins below the sublayer, or below its norm
-            branch = y - 0.29
+            branch = y - 0.33
         if part is None:
-            box, side = _plus(ax, (x, y)), x + 1.12
+            box, side = _plus(ax, (x, y)), x + 1.14
             look = {"color": ROLES["stream"], "lw": 2.5}
             ax.plot([x, side, side], [branch, branch, y], **look)
             drawing.arrow(ax, (side, y), box.right, width=2.5, colour=ROLES["stream"])
         else:
-            box = drawing.operation(ax, (x, y), part[0], role=part[1], width=1.8)
+            look = {"role": part[1], "width": 1.9, "height": 0.42}
+            box = drawing.operation(ax, (x, y), "", **look)
+            drawing.write(ax, (x, y), part[0], size=10)
         drawing.arrow(ax, below, box.bottom)
         below = box.top
-    drawing.arrow(ax, below, (x, 4.3))
+    drawing.arrow(ax, below, (x, 4.66))
 
 
 def _plus(ax: Axes, middle: tuple[float, float]) -> Block:
@@ -79,27 +75,6 @@ def _plus(ax: Axes, middle: tuple[float, float]) -> Block:
     ax.plot(*middle, "o", ms=13, **look)
     drawing.write(ax, middle, "+", size=11)
     return Block(*middle, 0.2, 0.2)
-
-
-def draw_norms(x: Tensor, layer: Tensor, root: Tensor) -> None:
-    """Three features as they are, and after each of the two norms."""
-    ax = drawing.canvas(5.6, 1.6, title="The same features after both norms")
-    left = 1.1
-    for numbers, role, name in (
-        (x, "input", "x"),
-        (layer, "norm", "LayerNorm: mean 0"),
-        (root, "norm", "RMSNorm"),
-    ):
-        drawing.tensor(
-            ax,
-            (left, 0.65),
-            [[f"{x:.2f}".replace("-", "−") for x in numbers.tolist()]],
-            role,
-            name=name,
-            columns="features",
-            cell=0.5,
-        )
-        left += 1.72
 
 
 def draw_rotation(
@@ -215,39 +190,40 @@ def draw_clocks(
     drawing.write(ax, (0.1, 1.88), note, size=8, align="left")
 
 
-def draw_lengths(
-    table: pd.DataFrame, kinds: Mapping[str, str], *, trained: int, titles: Sequence
-) -> None:
-    """A panel for each task: the share of right answers at each place.
+def draw_lengths(table: pd.DataFrame, *, trained: int, title: str) -> None:
+    """The share of right answers at each place, by the kind of positions.
 
-    `table` is the study longer_than_trained; `kinds` maps its kinds of positions to
-    what the legend says. A line is the mean over the seeds, its band goes from the
-    lowest run to the highest; the places of the training are shaded.
+    `table` holds the rows of one task of the study longer_than_trained. A line is the
+    mean over the seeds, its band goes from the lowest run to the highest; the places of
+    the training are shaded.
     """
     places = {x: int(x.removeprefix("at ")) for x in table if x.startswith("at ")}
-    known = ["task", "positions", "seed"]
-    shares = table[[*known, *places]].rename(columns=places)
-    shares = shares.melt(known, var_name="place", value_name="share right")
-    shares = shares[shares["positions"].isin([*kinds])]
-    shares["positions"] = shares["positions"].map(kinds)
-    shares["place"] = shares["place"].astype(int)
-    tasks = shares.groupby("task", sort=False)
-    figure, axes = plt.subplots(len(tasks), figsize=(6.2, 5.2), sharex=True)
-    names = [*kinds.values()]
-    for ax, (_, runs), title in zip(axes, tasks, titles, strict=True):
-        look = {"hue_order": names, "style_order": names, "errorbar": ("pi", 100)}
-        look["err_kws"] = {"alpha": 0.1}
-        look |= {"palette": [*COLOURS[: len(names)]], "dashes": [*DASHES[: len(names)]]}
-        options = {"x": "place", "y": "share right", "hue": "positions", "ax": ax}
-        seaborn.lineplot(runs, **options, style="positions", **look)
-        ax.axvspan(0, trained - 1, color="#EEEEEE", zorder=0)
-        ax.axhline(1 / 8, color="grey", lw=0.8)  # a guess among 8 letters
-        ax.set(title=title, ylim=(0, 1.05), xlim=(0, max(places.values())))
-        ax.get_legend().remove()
-    axes[0].text(0.5, 0.03, "trained on these", fontsize=8)
-    axes[-1].set_xlabel("place of the letter")
-    handles = axes[0].get_legend_handles_labels()
-    figure.legend(*handles, loc="outside lower center", ncols=3, frameon=False)
+    shares = table[["positions", "seed", *places]].rename(columns=places)
+    shares = shares.melt(
+        ["positions", "seed"], var_name="place", value_name="share right"
+    ).astype({"place": int})
+    names = [*table["positions"].unique()]
+    figure, ax = plt.subplots(figsize=(6.2, 3.2))
+    look = {"hue_order": names, "style_order": names, "errorbar": ("pi", 100)}
+    look |= {"palette": [*COLOURS[: len(names)]], "dashes": [*DASHES[: len(names)]]}
+    options = {"x": "place", "y": "share right", "hue": "positions", "ax": ax}
+    seaborn.lineplot(
+        shares, **options, style="positions", **look, err_kws={"alpha": 0.1}
+    )
+    ax.axvspan(0, trained - 1, color="#EEEEEE", zorder=0)
+    ax.text(0.5, 0.72, "trained\non these", fontsize=9)
+    _draw_guess(ax)
+    ax.set(title=title, ylim=(0, 1.05), xlim=(0, max(places.values())))
+    ax.set_xlabel("place of the letter")
+    ax.get_legend().remove()
+    handles = ax.get_legend_handles_labels()
+    figure.legend(*handles, loc="outside lower center", ncols=4, frameon=False)
+
+
+def _draw_guess(ax: Axes) -> None:
+    """The share that a guess among eight letters gets right, and its name."""
+    ax.axhline(1 / 8, color="grey", lw=0.8)
+    ax.text(0.4, 1 / 8 - 0.02, "a guess", fontsize=9, color="#555555", va="top")
 
 
 def draw_echoes(
@@ -265,7 +241,7 @@ def draw_echoes(
     distance that the task asks for is `wanted`; those of few right answers are named.
     """
     figure, (above, below) = plt.subplots(
-        2, figsize=(6.2, 4.6), sharex=True, height_ratios=(1.6, 1)
+        2, figsize=(6.2, 4.8), sharex=True, height_ratios=(1.6, 1)
     )
     total = parts.sum(dim=0)
     for line, name, look in (
@@ -277,20 +253,67 @@ def draw_echoes(
         above.plot(line.numpy(), label=name, **look)
     level = total[wanted].item()
     above.axhline(level, color="grey", lw=0.8)
+    text = f"score of distance {wanted}"
+    above.text(17, level + 1, text, fontsize=9, color="#555555", va="bottom")
     above.plot(wanted, level, "o", color=drawing.INK, ms=6)
     for distance, share in right.items():
+        look = {"color": drawing.INK, "marker": "o", "ms": 4}
         if share < 0.9:
-            look = {"color": COLOURS[5], "ms": 6, "zorder": 4}
-            above.plot(distance, total[distance].item(), "v", **look)
-            below.plot(distance, share, "v", **look)
+            look = {"color": COLOURS[5], "marker": "v", "ms": 6, "zorder": 4}
+            above.plot(distance, total[distance].item(), **look)
             side = -1 if distance + 1 in right and right[distance + 1] < 0.9 else 1
             at = (distance + 0.7 * side, share + 0.02)
-            below.text(*at, distance, ha="left" if side > 0 else "right", fontsize=8)
+            below.text(*at, distance, ha="left" if side > 0 else "right", fontsize=9)
+        below.plot(distance, share, **look)
     for ax in (above, below):
         ax.axvspan(0, trained - 1, color="#EEEEEE", zorder=0)
-    below.plot([*right], [*right.values()], "o", color=drawing.INK, ms=4)
-    below.axhline(1 / 8, color="grey", lw=0.8)
-    above.set(ylabel="mean score", title=titles[0])
+    below.text(0.4, 0.7, "distances\nof the training", fontsize=9)
+    _draw_guess(below)
+    above.set(ylabel="mean score", title=titles[0], ylim=(None, level + 8))
     below.set(title=titles[1], xlabel="distance", ylabel="share right")
-    below.set(ylim=(0, 1.05), xlim=(-0.5, parts.size(1)))
+    below.set(ylim=(-0.12, 1.08), xlim=(-0.5, parts.size(1)))
     figure.legend(loc="outside lower center", ncols=4, frameon=False)
+
+
+def draw_stops(table: pd.DataFrame, *, title: str) -> None:
+    """A panel for each clock: the share right, by the distance at which it stops.
+
+    `table` is the study which_clock.
+    """
+    _, axes = plt.subplots(1, 2, figsize=(6.2, 2.7), sharey=True)
+    for ax, clock in zip(axes, ("first", "second"), strict=True):
+        runs = table[table["treatment"] == f"{clock} clock stops"]
+        over_seeds(runs, x="stops_at", y="right", title="", ax=ax)
+        ax.set(xlabel=f"the {clock} clock stops at", ylabel="share right")
+        ax.axhline(1 / 8, color="grey", lw=0.8)
+        ax.set(ylim=(0, 1.08))
+    axes[0].text(11, 1 / 8 - 0.02, "a guess", fontsize=9, color="#555555", va="top")
+    axes[0].set_xticks(range(12, 23, 2))
+    axes[0].set_title(title)
+
+
+def draw_steps(
+    table: pd.DataFrame,
+    chance: tuple[float, float],
+    *,
+    title: str,
+    hue: str | None = None,
+) -> None:
+    """How many steps each kind of model takes to 90 %, next to what chance does.
+
+    `table` has the columns "model", "steps_to_90" and `hue`; `chance` is the range of
+    the runs in which nothing was changed.
+    """
+    height = 0.9 + 0.27 * table["model"].nunique()
+    _, ax = plt.subplots(figsize=(6.2, height))
+    look = {"hue": hue, "colours": (COLOURS[0], COLOURS[1], COLOURS[2])}
+    over_seeds(table, x="steps_to_90", y="model", title=title, ax=ax, **look)
+    ax.axvspan(*chance, color="#E8E8E8", zorder=0)
+    at = sum(chance) / 2, 0.99
+    options = {"transform": ax.get_xaxis_transform(), "ha": "center", "va": "bottom"}
+    ax.text(*at, "chance", fontsize=9, color="#555555", **options)
+    ax.set_title(title, pad=18)
+    ax.set(xlabel="steps until 90 % of the words are right", ylabel="")
+    if hue:
+        ax.set_ylabel("told to cross- · self-attention")
+        ax.get_legend().remove()
