@@ -295,6 +295,7 @@ class _Attempt:
                 found = self.on_gradients(trial.inputs, names)
                 if any(finding.mark == "✗" for finding in found):
                     yield wrong(trial.before + trial.gradients)
+                    flows = False  # one name for it is enough
 
     def fault(self, trial: Trial, seed: int, seen: list[Seen]) -> Finding | list[str]:
         """What is wrong on the trial's inputs; where nothing is, the praise.

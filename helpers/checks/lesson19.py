@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from functools import partial, wraps
 from typing import Any
-from unittest.mock import patch
+from unittest.mock import Mock, patch
 
 import torch
 from torch import Tensor
@@ -69,6 +69,9 @@ def _one_by_one(answer: Callable) -> Callable:
         return torch.cat([mixed / total, logarithm[None]]), total, maximum
 
     return function
+
+
+RISING = torch.tensor([-1.0, 0.5, 0.7, 2.0])
 
 
 def _first(score: float) -> tuple[Tensor, ...]:
@@ -141,9 +144,9 @@ def my_step(mixed, total, maximum, score, value):
                 "the sums are 0 and the maximum is −∞ before it",
             ),
             Trial(
-                _first(-1e4),
+                _first(-1e6),
                 ["the first key, however low its score"],
-                "with a first key whose score is −10,000: ",
+                "with a first key whose score is −1,000,000: ",
                 "the maximum is that score, and the new exponential 1",
             ),
             Trial(
@@ -157,6 +160,14 @@ def my_step(mixed, total, maximum, score, value):
                 ["a hidden first key leaves all as it was"],
                 "with a hidden first key: ",
                 "the sums are to stay 0 and the maximum −∞",
+            ),
+            Trial(
+                (*_row(0, 3, hidden=0, scores=4)[:3], RISING, torch.eye(4, 3)),
+                ["rising scores: gradients flow through the rescaling"],
+                "with rising scores: ",
+                "both sums are rescaled at each key",
+                gradients="the gradients are wrong: detach nothing, or the maximum "
+                "before it is used at all",
             ),
             Trial(
                 _row(0, 3, hidden=2, scores=5),
@@ -264,6 +275,8 @@ def _block_inputs(seed: int, *sizes: int, kind: str = "") -> tuple[Any, ...]:
     mask = (b + h + 2 * q + k) % 3 != 0
     if kind == "queries alone":
         mask = mask[..., :1] | True
+    if kind == "no batch":
+        mask = mask[0, 0]
     if kind == "keys alone":
         mask = mask[:, :1, :1]
     if kind == "first block":
@@ -384,6 +397,12 @@ def my_attention_over_keys(query, key, value, mask, block):
                 "the context differs from that of `attention`",
             ),
             Trial(
+                _block_inputs(0, 2, 1, 3, 5, 4, 4, 2, kind="no batch"),
+                ["a mask without axes for batch and heads works"],
+                "with a mask of shape (query_length, key_length): ",
+                "the context differs from that of `attention`",
+            ),
+            Trial(
                 _block_inputs(0, 1, 2, 3, 9, 4, 4, 3, kind="first block"),
                 ["a first block that is all hidden does no harm"],
                 "where the first block is hidden: ",
@@ -441,11 +460,14 @@ TILE_GRAD = "grad_scores = weights * (grad_context @ value.mT - inner)"
 FOR_KEYS = "grad_scores.mT @ query / scale"
 
 
-def _tile(seed: int, *sizes: int, keys: int, longer: float = 1) -> tuple[Tensor, ...]:
+def _tile(
+    seed: int, *sizes: int, keys: int, longer: float = 1, low: float | None = None
+) -> tuple[Tensor, ...]:
     """A tile of an attention over `keys` keys, of which it has the last ones.
 
     sizes: batch, heads, rows, columns, d_head, d_value. The mask hides some pairs, and
-    everything from the second query. Queries are `longer` than as drawn.
+    everything from the second query. Queries are `longer` than as drawn. If `low` is
+    given, it is the first query's L, and the tile hides everything from it, too.
     """
     batch, heads, rows, columns, d_head, d_value = sizes
     generator = torch.Generator().manual_seed(seed)
@@ -462,6 +484,8 @@ def _tile(seed: int, *sizes: int, keys: int, longer: float = 1) -> tuple[Tensor,
     context = (scores - total).exp().nan_to_num() @ value
     total = total.masked_fill(total == -math.inf, math.inf)
     inner = (grad * context).sum(dim=-1, keepdim=True)
+    if low is not None:
+        mask, total[..., 0, :] = mask & (q > 0), low
     mine = slice(keys - columns, keys)
     key, value = key[..., mine, :], value[..., mine, :]
     return query, key, value, mask[:, mine], total, inner, grad
@@ -473,21 +497,24 @@ def _nearly(value: Any, due: Any) -> bool:
     return all(torch.allclose(x, y, rtol=1e-3, atol=5e-2) for x, y in pairs)
 
 
-def _no_autograd(*args, **kwargs):
-    raise Stop(wrong("autograd is used: write the gradients as matrix products"))
-
-
 def _without_autograd(answer: Callable) -> Callable:
     """The answer, in which autograd takes no gradients."""
 
     @wraps(answer)
     def function(query, key, value, mask, logsumexp, inner, grad_context):
         given = query, key, value, mask, logsumexp, inner, grad_context
+        used = Stop(wrong("autograd is used: write the gradients as matrix products"))
+        refuse = Mock(side_effect=used)
         with (
-            patch.object(torch.autograd, "grad", _no_autograd),
-            patch.object(torch.autograd, "backward", _no_autograd),
+            patch.object(torch.autograd, "grad", refuse),
+            patch.object(torch.autograd, "backward", refuse),
         ):
-            return answer(*given)
+            try:
+                return answer(*given)
+            except Exception as error:
+                if refuse.called:  # torch.func makes other errors of it
+                    raise used from error
+                raise
 
     return function
 
@@ -521,6 +548,14 @@ def my_tile_gradients(query, key, value, mask, logsumexp, inner, grad_context):
                 TILE_GRAD: "grad_weights = grad_context @ value.mT\n"
                 "    inner = (weights * grad_weights).sum(dim=-1, keepdim=True)\n"
                 "    grad_scores = weights * (grad_weights - inner)"
+            },
+            "$D$ is not multiplied by the weights: dS = P∘(dP − D)": {
+                TILE_GRAD: "grad_scores = weights * (grad_context @ value.mT) - inner"
+            },
+            "dS is P(1 − P)dP, the diagonal of the softmax's derivative alone: a score "
+            "changes all weights of its row, so dS = P∘(dP − D)": {
+                TILE_GRAD: "grad_scores = weights * (1 - weights) * "
+                "(grad_context @ value.mT)"
             },
             "dP is not multiplied by the weights: dS = P∘(dP − D)": {
                 TILE_GRAD: "grad_scores = grad_context @ value.mT - inner"
@@ -561,6 +596,12 @@ def my_tile_gradients(query, key, value, mask, logsumexp, inner, grad_context):
                 "before it: exp(200) is infinite",
                 accepts=_nearly,
             ),
+            Trial(
+                _tile(0, 2, 1, 4, 3, 5, 6, keys=7, low=-(2.0**32)),
+                ["a hidden pair counts for nothing, however low $L$ is"],
+                "where a query sees nothing in this tile, and $L$ is −4·10⁹: ",
+                "hidden scores are −∞, as exp(−10⁹ − L) is infinite here",
+            ),
         ],
         results=GRADIENTS,
         use=_without_autograd,
@@ -590,9 +631,16 @@ def _window(length: int, window: int, block: int) -> Trial:
     )
 
 
+UNLIKE_ROWS = (
+    "the rows have different lengths: a row needs True or False for each block of keys"
+)
+
+
 def _as_grid(output: Any, *inputs: Any) -> Any:
-    """The answer as booleans; 0 and 1 will do."""
+    """The answer as booleans; 0 and 1 will do. Stop if rows are unlike in length."""
     grid = plain(output)
+    if isinstance(grid, tuple) and all(isinstance(x, Tensor) for x in grid):
+        raise Stop(wrong(UNLIKE_ROWS))
     if isinstance(grid, Tensor) and grid.dtype != torch.bool:
         return grid != 0 if ((grid == 0) | (grid == 1)).all() else grid
     return grid
@@ -619,6 +667,9 @@ def my_window_blocks(length, window, block):
             "the window is rounded down to whole blocks: round up": {
                 NOT_OLD: "((queries - keys) // block <= window // block)"
             },
+            "the window is rounded to the nearest number of blocks: round up": {
+                NOT_OLD: "((queries - keys) // block <= round((window - 1) / block))"
+            },
             "only blocks that are seen in full are taken: one pair is enough": {
                 NOT_LATE: "(keys + block - 1 <= queries)",
                 NOT_OLD: "(queries + block - 1 - keys < window)",
@@ -643,6 +694,7 @@ def my_window_blocks(length, window, block):
         trials=[
             _window(16, 4, 4),
             _window(16, 7, 4),
+            _window(10, 4, 2),
             _window(12, 5, 3),
             _window(16, 5, 4),
             _window(16, 6, 4),

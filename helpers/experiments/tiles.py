@@ -5,16 +5,29 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 from time import perf_counter
+from typing import Any
 
 import pandas as pd
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.checkpoint import checkpoint
 from torch.utils.flop_counter import FlopCounterMode
 
 from helpers.attention import attention
+from helpers.experiments.costs import kept_numbers
 from helpers.experiments.peak import peak_bytes
 from helpers.experiments.traffic import Memory
-from helpers.modern.blockwise import Rule, blocks, visible_blocks
+from helpers.modern.blockwise import (
+    Rule,
+    State,
+    absorb,
+    blocks,
+    finish,
+    masked_scores,
+    nothing_yet,
+    visible_blocks,
+)
 from helpers.probes import exponent
 
 Way = Callable[..., Tensor]
@@ -42,6 +55,30 @@ def peaks(way: Way, lengths: Sequence[int], *, training: bool = False) -> list[i
     return [peak_bytes(partial(work, make_inputs(length))) for length in lengths]
 
 
+def kept_a_position(way: Way, lengths: Sequence[int]) -> list[float]:
+    """What autograd keeps of way(query, key, value) for its backward pass.
+
+    Numbers for each position, at each length; the inputs count where they are kept.
+    """
+    return [
+        kept_numbers(nn.Identity(), partial(way, *make_inputs(length))) / length
+        for length in lengths
+    ]
+
+
+def by_keys(query: Tensor, key: Tensor, value: Tensor, block: int = 64) -> Tensor:
+    """Attention over blocks of keys, with `checkpoint` around each step."""
+
+    def step(query: Tensor, key: Tensor, value: Tensor, *state: Tensor) -> State:
+        return absorb(state, masked_scores(query, key, None), value)
+
+    state = nothing_yet(query, value)
+    for part in blocks(key.size(-2), block):
+        some = query, key[..., part, :], value[..., part, :]
+        state = checkpoint(step, *some, *state, use_reentrant=False)
+    return finish(state)[0]
+
+
 def show_growth(name: str, lengths: Sequence[int], found: Sequence[int]) -> float:
     """Print the bytes of each length in MB; the p of bytes as length to the power p."""
     power = exponent(lengths, found)
@@ -51,11 +88,12 @@ def show_growth(name: str, lengths: Sequence[int], found: Sequence[int]) -> floa
 
 
 def all_masks(batch: int, heads: int, queries: int, keys: int) -> list[Tensor | None]:
-    """None, a hidden first half, a query that is blind, four shapes of random ones."""
-    shapes = (batch, heads, queries, keys), (batch, 1, 1, keys), (queries, 1), (keys,)
+    """None, a hidden first half, a blind query, causal, three shapes of random ones."""
+    shapes = (batch, heads, queries, keys), (batch, 1, 1, keys), (queries, 1)
     late = torch.arange(keys) >= keys // 2
     blind = (torch.arange(queries) > 0)[:, None].expand(queries, keys)
-    return [None, late, blind, *(torch.rand(shape) < 0.5 for shape in shapes)]
+    causal = torch.ones(queries, keys, dtype=torch.bool).tril()
+    return [None, late, blind, causal, *(torch.rand(shape) < 0.5 for shape in shapes)]
 
 
 def largest_difference(way: Way) -> tuple[int, float]:
@@ -75,6 +113,44 @@ def largest_difference(way: Way) -> tuple[int, float]:
                 found.append((context - due).abs().max().item())
     worst = torch.tensor(found).max()  # NaN if there is one
     return len(found), worst.item()
+
+
+def there_and_back(
+    way: Way,
+    length: int,
+    *rest: object,
+    seed: int = 0,
+    bits: torch.dtype = torch.bfloat16,
+    compute: torch.dtype = torch.float32,
+) -> list[Tensor]:
+    """The context of way(query, key, value, *rest), and the gradients of the three.
+
+    Inputs and the context's gradient are random numbers, rounded to `bits`, in the
+    type `compute`.
+    """
+    *given, pull = [*make_inputs(length, seed), make_inputs(length, seed + 1000)[0]]
+    inputs = [x.detach().to(bits).to(compute).requires_grad_() for x in given]
+    context = way(*inputs, *rest)
+    pull = pull.detach().to(bits).to(compute)
+    return [context.detach(), *torch.autograd.grad(context, inputs, pull)]
+
+
+def errors_in_16_bits(way: Way, length: int) -> list[float]:
+    """Relative errors in bfloat16 of the context, dQ, dK and dV: means of three seeds.
+
+    Against lesson 02's attention of the same numbers in float64.
+    """
+
+    def table(*inputs: Tensor) -> Tensor:
+        return attention(*inputs)[0]
+
+    found = []
+    for seed in range(3):
+        exact = there_and_back(table, length, seed=seed, compute=torch.float64)
+        rounded = there_and_back(way, length, seed=seed, compute=torch.bfloat16)
+        pairs = zip(rounded, exact, strict=True)
+        found.append([((x - y).norm() / y.norm()).item() for x, y in pairs])
+    return torch.tensor(found).mean(dim=0).tolist()
 
 
 def one_pass_error(
@@ -102,6 +178,28 @@ def products(way: Way, length: int) -> tuple[float, float]:
         forward = counter.get_total_flops() / unit
         context.sum().backward()
         return forward, counter.get_total_flops() / unit - forward
+
+
+class _Operations(TorchDispatchMode):
+    """Counts the operations that PyTorch's dispatcher runs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(
+        self, func: Callable, types: Any, args: tuple = (), kwargs: Any = None
+    ) -> Any:
+        self.count += 1
+        return func(*args, **(kwargs or {}))
+
+
+def operations(way: Way, length: int) -> int:
+    """How many operations PyTorch runs for way(query, key, value) and its gradients."""
+    inputs = make_inputs(length)
+    with _Operations() as found:
+        torch.autograd.grad(way(*inputs).sum(), inputs)
+    return found.count
 
 
 def medians(ways: Mapping[str, Way], length: int, rounds: int = 5) -> dict[str, float]:

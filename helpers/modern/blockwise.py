@@ -21,9 +21,10 @@ Rule = Callable[[Tensor, Tensor], Tensor]
 
 
 def nothing_yet(query: Tensor, value: Tensor) -> State:
-    """The state of a softmax that has seen no key: zeros, and a maximum of −∞."""
-    mixed = query.new_zeros(*query.shape[:-1], value.size(-1))
-    total = query.new_zeros(*query.shape[:-1], 1)
+    """The state of a softmax that has seen no key: 0, 0, −∞; in float32 at least."""
+    wide = torch.promote_types(query.dtype, torch.float32)
+    mixed = query.new_zeros(*query.shape[:-1], value.size(-1), dtype=wide)
+    total = query.new_zeros(*query.shape[:-1], 1, dtype=wide)
     return mixed, total, torch.full_like(total, -math.inf)
 
 
@@ -41,7 +42,7 @@ def absorb(state: State, scores: Tensor, value: Tensor) -> State:
     shift = highest.masked_fill(highest == -math.inf, 0.0)
     rescale = (maximum - shift).exp()
     parts = (scores - shift).exp()
-    mixed = rescale * mixed + parts @ value
+    mixed = rescale * mixed + parts.to(value.dtype) @ value
     total = rescale * total + parts.sum(dim=-1, keepdim=True)
     return mixed, total, highest
 
@@ -96,7 +97,7 @@ def attention_over_keys(
         part = None if mask is None else mask[..., columns]
         scores = masked_scores(query, key[..., columns, :], part)
         state = absorb(state, scores, value[..., columns, :])
-    return finish(state)[0]
+    return finish(state)[0].to(query.dtype)
 
 
 def visible_blocks(
@@ -125,10 +126,12 @@ class BlockAttention(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, *given: Any) -> Tensor:
+    def forward(
+        ctx: Any, query: Tensor, key: Tensor, value: Tensor, mask: Any, block: int
+    ) -> Tensor:
         """The context; kept are the inputs, the context, and a number for each row."""
-        query, key, value, mask, block = given
-        context, logsumexp, _ = nothing_yet(query, value)
+        context = query.new_empty(*query.shape[:-1], value.size(-1))
+        logsumexp = nothing_yet(query, value)[1]
         for rows in blocks(query.size(-2), block):
             q = query[..., rows, :]
             state = nothing_yet(q, value)
@@ -145,19 +148,20 @@ class BlockAttention(torch.autograd.Function):
     def backward(ctx: Any, grad_context: Tensor) -> tuple:
         """The gradients, from weights that are computed again, tile by tile."""
         query, key, value, context, logsumexp = ctx.saved_tensors
-        gradients = [torch.zeros_like(x) for x in (query, key, value)]
-        inner = (grad_context * context).sum(dim=-1, keepdim=True)  # D
+        wide = logsumexp.dtype  # float32, where the inputs have 16 bits
+        gradients = [torch.zeros_like(x, dtype=wide) for x in (query, key, value)]
+        inner = (grad_context * context).sum(dim=-1, keepdim=True, dtype=wide)  # D
         for rows in blocks(query.size(-2), ctx.block):
             q, g = query[..., rows, :], grad_context[..., rows, :]
             for columns, part in visible_blocks(ctx.mask, rows, key, ctx.block):
                 k, v = key[..., columns, :], value[..., columns, :]
                 weights = (masked_scores(q, k, part) - logsumexp[..., rows, :]).exp()
                 grad_scores = weights * (g @ v.mT - inner[..., rows, :])
-                grad_scores = grad_scores / math.sqrt(q.size(-1))
+                grad_scores = (grad_scores / math.sqrt(q.size(-1))).to(q.dtype)
                 gradients[0][..., rows, :] += grad_scores @ k
                 gradients[1][..., columns, :] += grad_scores.mT @ q
-                gradients[2][..., columns, :] += weights.mT @ g
-        return *gradients, None, None
+                gradients[2][..., columns, :] += weights.to(g.dtype).mT @ g
+        return *(x.to(query.dtype) for x in gradients), None, None
 
 
 def block_attention(
@@ -172,7 +176,7 @@ def block_attention(
 
     Shapes as there. The mask is boolean and broadcasts to (…, query_length,
     key_length), or is a rule, which makes the mask of a tile from the positions of its
-    queries and keys. Gradients can be taken once.
+    queries and keys. Second derivatives are refused.
     ValueError for a mask of wrong type or shape, or a block of no position.
     """
     mask = check_blocks(query, key, mask, block)

@@ -101,6 +101,14 @@ def with_a_floor(low):
     return answer
 
 
+def with_a_detached_rescaling(mixed, total, maximum, score, value):
+    """The maximum has gradients in one place, and none in the other."""
+    highest = torch.maximum(maximum, score)
+    shift = highest.masked_fill(highest == -math.inf, 0.0)
+    old, fresh = (maximum - shift).exp().detach(), (score - shift).exp()
+    return mixed * old + value * fresh, total * old + fresh, highest
+
+
 def average_so_far(mixed, total, maximum, score, value):
     """The mean of the values itself, and not the sum."""
     mixed, total, new = with_a_branch(mixed * total, total, maximum, score, value)
@@ -177,6 +185,20 @@ def in_two_passes(query, key, value, mask, block):
         parts = (s - top).exp()
         mixed, total = mixed + parts @ v, total + parts.sum(-1, keepdim=True)
     return mixed / total.masked_fill(total == 0, 1.0)
+
+
+def in_half_blocks(query, key, value, mask, block):
+    """Fewer scores at a time than are allowed."""
+    reference = checks.lesson19.over_keys.reference(OVER_KEYS)
+    return reference(query, key, value, mask, max(1, block // 2))
+
+
+def with_four_axes(query, key, value, mask, block):
+    """The mask has to have all its axes."""
+    mask = mask.expand(-1, -1, -1, key.size(-2))
+    return checks.lesson19.over_keys.reference(OVER_KEYS)(
+        query, key, value, mask, block
+    )
 
 
 def in_tiles(query, key, value, mask, block):
@@ -398,6 +420,23 @@ def filled_late(scores, mask, logsumexp):
     return (scores - logsumexp).exp().masked_fill(~mask, 0.0)
 
 
+def filled_with(low):
+    """Hidden scores are a low number."""
+
+    def weights(scores, mask, logsumexp):
+        return (scores.masked_fill(~mask, low) - logsumexp).exp()
+
+    return weights
+
+
+def through_vjp(query, key, value, mask, logsumexp, inner, grad_context):
+    def context(query, key, value):
+        scores = (query @ key.mT / query.size(-1) ** 0.5).masked_fill(~mask, -math.inf)
+        return (scores - logsumexp).exp() @ value
+
+    return torch.func.vjp(context, query, key, value)[1](grad_context)
+
+
 def through_autograd(query, key, value, mask, logsumexp, inner, grad_context):
     """Right gradients, of a context whose row sums are constants."""
     given = [x.detach().clone().requires_grad_() for x in (query, key, value)]
@@ -447,6 +486,18 @@ def in_pairs(length, window, block):
     return from_the_full_mask(length, window, block).nonzero()
 
 
+def in_lists_of_numbers(length, window, block):
+    """The blocks' numbers, row by row."""
+    grid = from_the_full_mask(length, window, block)
+    return [row.nonzero()[:, 0].tolist() for row in grid]
+
+
+def to_the_nearest(length, window, block):
+    grid = torch.arange(math.ceil(length / block))
+    back = grid[:, None] - grid
+    return (back >= 0) & (back <= round((window - 1) / block))
+
+
 def of_whole_blocks(length, window, block):
     """The window is rounded up to blocks."""
     grid = torch.arange(math.ceil(length / block))
@@ -466,6 +517,7 @@ RIGHT = {
         with_split,
         with_logsumexp,
         in_two_passes,
+        in_half_blocks,
         in_tiles,
         joined_at_the_end,
     ],
@@ -476,8 +528,9 @@ WRONG = {
     "step": [
         (average_so_far, "the result differs from the expected one"),
         (without_a_maximum, "lacks the maximum"),
-        (with_a_floor(-10.0), "whose score is −10,000: "),
-        (with_a_floor(-100.0), "whose score is −10,000: "),
+        (with_a_floor(-100.0), "whose score is −1,000,000: "),
+        (with_a_floor(-1e4), "whose score is −1,000,000: "),
+        (with_a_detached_rescaling, "with rising scores: the gradients are wrong"),
         (as_floats, "no gradient"),
         (with_a_maximum_detached_too_late, "not all of the gradient reaches score"),
         (with_a_detached_total, "not all of the gradient reaches score"),
@@ -502,6 +555,7 @@ WRONG = {
         (with_a_start(-100.0), "each query of each head has its own maximum"),
         (one_maximum(1, 3), "near −1,000 in one head"),
         (one_maximum(0, 1, 3), "near −1,000 in one head"),
+        (with_four_axes, "with a mask of shape (query_length, key_length): "),
         (mean_of_blocks, "each block has a softmax of its own"),
         (without_a_maximum_over_keys, "where scores are large: "),
         (lambda *x: attention(*x[:4]), "return a tensor, not a tuple"),
@@ -511,12 +565,18 @@ WRONG = {
         (gradients_from(as_a_quotient), "where scores are large: "),
         (gradients_from(masked_too_late), "where scores are large: "),
         (through_autograd, "autograd is used"),
+        (through_vjp, "autograd is used"),
+        (gradients_from(filled_with(-100.0)), "and $L$ is −4·10⁹: hidden scores"),
+        (gradients_from(filled_with(-1e4)), "and $L$ is −4·10⁹: hidden scores"),
+        (gradients_from(filled_with(-1e9)), "and $L$ is −4·10⁹: hidden scores"),
         (in_another_order, "grad_query has shape (2, 3, 5, 3), not (2, 3, 4, 6)"),
         (lambda *x: x[0], "where three are due"),
     ],
     "window_blocks": [
         (counted, "the shape is () where (4, 4) is due"),
         (in_pairs, "the shape is (7, 2) where (4, 4) is due"),
+        (in_lists_of_numbers, "the rows have different lengths"),
+        (to_the_nearest, "the window is rounded to the nearest number of blocks"),
         (rounded_down, "the window is rounded down to whole blocks"),
         (of_whole_blocks, "the window is one too wide"),
         (

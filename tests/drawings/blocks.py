@@ -6,7 +6,6 @@ from helpers.plots.mechanisms import blocks
 
 RUNNING = {
     "exp(maximum)": [2, 2, 4, 8, 8],
-    "rescale": [0.0, 1, 0.5, 0.5, 1],
     "total": [1, 1.5, 1.75, 1.875, 2],
     "mixed": [10, 10, 25, 52.5, 56.25],
 }

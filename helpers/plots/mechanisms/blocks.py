@@ -2,6 +2,8 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from itertools import accumulate
 
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
@@ -19,10 +21,15 @@ def draw_running(weights: Sequence[float], rows: Mapping[str, Sequence[float]]) 
     """Each key of a softmax in turn, and the state after it.
 
     `weights` are the exponentials of the scores; `rows` {name: a number after each}.
-    Steps whose exponential is the largest so far are shaded.
+    Steps whose exponential is the largest so far are shaded. Before the last two rows
+    stands what the old sums are multiplied by.
     """
     step, high = 0.82, 0.36
-    top = 0.25 + high * len(rows)
+    largest = [*accumulate(weights, max)]
+    factors = [Fraction(a / b) for a, b in zip([0, *largest], largest, strict=False)]
+    table = [(name, [_short(x) for x in numbers]) for name, numbers in rows.items()]
+    table.insert(-2, ("old sums times", ["", *(str(x) for x in factors[1:])]))
+    top = 0.25 + high * len(table)
     title = "One pass over five keys (shaded: a new maximum)"
     ax = drawing.canvas(1.7 + step * len(weights), top + 0.95, title=title)
     for i, weight in enumerate(weights):
@@ -35,11 +42,11 @@ def draw_running(weights: Sequence[float], rows: Mapping[str, Sequence[float]]) 
             ax, (x, top + 0.3), f"ln {weight:g}", role="weights", width=0.6
         )
     drawing.write(ax, (1.45, top + 0.3), "score of key", align="right")
-    for k, (name, numbers) in enumerate(rows.items()):
+    for k, (name, numbers) in enumerate(table):
         y = top - 0.22 - high * k
         drawing.write(ax, (1.45, y), name, align="right")
         for i, number in enumerate(numbers):
-            drawing.write(ax, (1.55 + step * (i + 0.5), y), _short(number), size=10)
+            drawing.write(ax, (1.55 + step * (i + 0.5), y), number, size=10)
 
 
 def _short(number: float) -> str:
@@ -78,7 +85,7 @@ def draw_tiles(block: int, length: int) -> None:
             ("context", (right + 0.95, down), (0.4, long), i < row),
         ):
             _strip(ax, corner, size, role, strong)
-    middle = top - (row + 0.5) * block * cell
+    middle = top - (row - 0.5) * long  # of the last row that is done
     for text, place in (
         ("Q", (left - 0.35, top + 0.15)),
         ("K", (left - 0.15, top + 0.5)),
@@ -88,7 +95,10 @@ def draw_tiles(block: int, length: int) -> None:
         drawing.write(ax, place, text, size=10)
     drawing.arrow(ax, (right + 0.02, middle), (right + 0.9, middle), width=1.6)
     drawing.write(ax, (right + 0.45, middle + 0.14), "÷ total", size=9)
-    says = "carried along the row: mixed, total, maximum"
+    here = top - (row + 0.5) * long
+    at = left + (column + 1) * long
+    drawing.arrow(ax, (at + 0.04, here), (at + 0.75 * long, here), width=1.6)
+    says = "the arrow in the row carries mixed, total, maximum"
     drawing.write(ax, (left, bottom - 0.22), says, size=9, align="left")
     says = "dark: scores that exist now; pale: done and forgotten; white: not yet made"
     drawing.write(ax, (0.1, 0.16), says, size=9, align="left")
@@ -109,35 +119,38 @@ def _strip(
 def draw_backward() -> None:
     """The products of the forward pass, and of a backward pass that makes S again."""
     title = "A tile of the backward pass makes S and P again"
-    ax = drawing.canvas(6.5, 3.3, title=title)
-    above, below = 2.65, 0.75
+    ax = drawing.canvas(6.6, 4.1, title=title)
+    above, kept, over, below = 3.35, 2.62, 1.5, 0.75
     drawing.write(ax, (0.1, above), "forward", align="left", size=10)
     drawing.write(ax, (0.1, below), "backward", align="left", size=10)
     boxes = {}
     for name, text, place, role, width in (
-        ("s1", "S = QKᵀ/√d", (1.55, above), "weights", 1.3),
-        ("p1", "P = softmax S", (3.3, above), "weights", 1.3),
-        ("o1", "O = PV", (5.2, above), "context", 1.3),
-        ("s2", "S = QKᵀ/√d", (1.55, below), "weights", 1.3),
-        ("p2", "P = exp(S − L)", (3.3, below), "weights", 1.3),
-        ("d", "D = dO·O", (5.2, below + 0.75), "context", 1.0),
+        ("s1", "S = QKᵀ/√d", (1.55, above), "weights", 1.25),
+        ("l", "L = ln Σ exp S", (1.55, kept), "weights", 1.25),
+        ("p1", "P = softmax S", (3.4, above), "weights", 1.3),
+        ("o1", "O = PV", (5.45, above), "context", 1.3),
+        ("s2", "S = QKᵀ/√d", (1.55, below), "weights", 1.25),
+        ("p2", "P = exp(S − L)", (3.25, below), "weights", 1.3),
+        ("dp", "dP = dO Vᵀ", (3.95, over), "value", 1.05),
+        ("d", "D = dO·O", (5.45, over), "context", 1.0),
         ("ds", "dS = P∘(dP − D)", (5.2, below), "mask", 1.5),
     ):
         boxes[name] = drawing.operation(ax, place, text, role=role, width=width)
     for one, other in (("s1", "p1"), ("p1", "o1"), ("s2", "p2"), ("p2", "ds")):
         drawing.arrow(ax, boxes[one].right, boxes[other].left)
-    for one, other in (("p1", "p2"), ("o1", "d"), ("d", "ds")):
-        drawing.arrow(ax, boxes[one].bottom, boxes[other].top)
-    line = 2.05
-    ax.plot([0.1, 6.4], [line, line], color=INK, lw=1, ls="--")
-    for text, place in (("L", (3.18, line + 0.15)), ("O", (5.08, line + 0.15))):
-        drawing.write(ax, place, text, size=9)
-    says = "kept: Q, K, V, O, L (a number a row)"
-    drawing.write(ax, (0.1, line + 0.15), says, size=9, align="left")
+    drawing.arrow(ax, boxes["s1"].bottom, boxes["l"].top)
+    drawing.arrow(ax, boxes["l"].bottom, (3.0, below + 0.19))
+    drawing.arrow(ax, boxes["o1"].bottom, boxes["d"].top)
+    drawing.arrow(ax, boxes["dp"].bottom, (4.75, below + 0.19))
+    drawing.arrow(ax, boxes["d"].bottom, (5.45, below + 0.19))
+    line = 2.1
+    ax.plot([0.1, 6.5], [line, line], color=INK, lw=1, ls="--")
+    says = "kept: Q, K, V, O, L"
+    drawing.write(ax, (2.4, line + 0.2), says, size=9, align="left")
     says = "not kept: S and P"
-    drawing.write(ax, (0.1, line - 0.17), says, size=9, align="left")
-    drawing.write(ax, (4.22, below + 0.3), "dP = dO Vᵀ", size=9)
-    drawing.write(ax, (3.3, below - 0.42), "dV = Pᵀ dO", size=9)
+    drawing.write(ax, (2.4, line - 0.2), says, size=9, align="left")
+    drawing.write(ax, (5.35, line - 0.2), "D: the row's Σ P dP", size=9, align="right")
+    drawing.write(ax, (3.25, below - 0.42), "dV = Pᵀ dO", size=9)
     drawing.write(ax, (5.2, below - 0.42), "dQ = dS K/√d,  dK = dSᵀ Q/√d", size=9)
 
 
@@ -159,9 +172,16 @@ def memory_by_length(
                 i = parts.index(part)
                 look = {"color": COLOURS[i], "marker": MARKERS[i], "ms": 6, "lw": 1.2}
                 ax.plot(lengths, [x / 1e6 for x in found], label=part, **look)
+        for power in (1, 2):
+            guide = [0.22 * (n / lengths[0]) ** power for n in lengths]
+            ax.plot(lengths, guide, color="#8A8A8A", lw=1, ls=":")
+            at = lengths[-2], 0.72 * guide[-2]
+            if kind == "kept":
+                ax.text(*at, f"exponent {power}", color="#5A5A5A", size=8)
         ax.set(xscale="log", yscale="log", xlabel="length")
         ax.set_title(f"weights {says}", fontsize=10)
         ax.set_xticks(lengths, [f"{n:,}" for n in lengths])
+        ax.set_yticks([0.3, 1, 3, 10, 30])
         ax.yaxis.set_major_formatter("{x:g}")
         ax.minorticks_off()
         ax.legend(frameon=False, fontsize=9, loc="upper left")
@@ -170,22 +190,28 @@ def memory_by_length(
 
 
 def traffic_by_block(
-    sizes: Sequence[int], moved: Sequence[int], table: int, *, half: int, title: str
+    sizes: Sequence[int],
+    moved: Mapping[str, Sequence[int]],
+    *,
+    crossing: float,
+    title: str,
 ) -> Axes:
-    """Numbers moved, in millions, for blocks of so many queries, and the table's.
-
-    `half` is d/2: a vertical line marks it.
-    """
+    """Numbers moved {name: one for each size}, in millions; a line at the crossing."""
     _, ax = plt.subplots(figsize=(5.6, 3.4))
-    ax.plot(sizes, [x / 1e6 for x in moved], "o-", color=COLOURS[0], label="blocks")
-    ax.axhline(table / 1e6, color=COLOURS[5], ls="--", label="the table")
-    ax.axvline(half, color=INK, ls=":", lw=1, label=f"d/2 = {half} queries")
+    for i, ((name, numbers), look) in enumerate(
+        zip(moved.items(), ("o-", "s--", "^:"), strict=False)
+    ):
+        numbers = [x / 1e6 for x in numbers]
+        ax.plot(sizes, numbers, look, color=COLOURS[(0, 5, 3)[i]], label=name)
+    says = f"blocks meet the table: {crossing:.1f}"
+    ax.axvline(crossing, color=INK, ls="-", lw=0.6, label=says)
     ax.set(title=title, xscale="log", yscale="log")
     ax.set(xlabel="queries in a block", ylabel="numbers moved (millions)")
     ax.set_xticks(sizes, sizes)
+    ax.set_yticks([0.5, 1, 2, 5, 10])
     ax.yaxis.set_major_formatter("{x:g}")
     ax.minorticks_off()
-    ax.legend(frameon=False)
+    ax.legend(frameon=False, fontsize=9)
     return ax
 
 
