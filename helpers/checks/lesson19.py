@@ -72,6 +72,7 @@ def _one_by_one(answer: Callable) -> Callable:
 
 
 RISING = torch.tensor([-1.0, 0.5, 0.7, 2.0])
+EQUAL = torch.tensor([1.0, 1.0, 0.5])
 
 
 def _first(score: float) -> tuple[Tensor, ...]:
@@ -148,6 +149,12 @@ def my_step(mixed, total, maximum, score, value):
                 ["the first key, however low its score"],
                 "with a first key whose score is −1,000,000: ",
                 "the maximum is that score, and the new exponential 1",
+            ),
+            Trial(
+                (*_row(0, 3, hidden=0, scores=3)[:3], EQUAL, torch.eye(3)),
+                ["equal scores count, both of them"],
+                "with two equal scores: ",
+                "a score that equals the maximum adds an exponential of 1",
             ),
             Trial(
                 _state(0, 4, score=-math.inf, count=3),
@@ -283,6 +290,10 @@ def _block_inputs(seed: int, *sizes: int, kind: str = "") -> tuple[Any, ...]:
         mask = (k >= block)[:1, :1, :1]
     if kind == "nothing":
         mask = mask & (q > 0)
+    if kind == "high where hidden":  # scores near 300
+        mask = (k % 3 > 0)[:1, :1, :1]
+        tensors[0][..., :1] = math.sqrt(d_head)
+        tensors[1][..., :1] = 300.0 * ~mask.mT
     if kind in ("open", "unlike heads"):
         mask = torch.ones(1, 1, 1, 1, dtype=torch.bool)
     if kind == "unlike heads":  # scores near −1,000 or near 1,000
@@ -431,6 +442,12 @@ def my_attention_over_keys(query, key, value, mask, block):
                 accepts=lambda value, due: torch.allclose(value, due, atol=1e-3),
             ),
             Trial(
+                _block_inputs(0, 1, 2, 3, 7, 4, 4, 3, kind="high where hidden"),
+                ["hidden scores may be as large as they like"],
+                "where hidden scores are large: ",
+                "hide the scores before you take their maximum",
+            ),
+            Trial(
                 _block_inputs(0, 2, 2, 3, 7, 4, 4, 3, kind="unlike heads"),
                 ["heads with low and heads with high scores, side by side"],
                 "where scores are near −1,000 in one head and near 1,000 in another: ",
@@ -439,7 +456,7 @@ def my_attention_over_keys(query, key, value, mask, block):
             ),
             Trial(
                 _block_inputs(0, 1, 1, 100, 800, 2, 2, 40, kind="open"),
-                ["a block of keys at a time, and no more floats than that are kept"],
+                ["no more floats at once than a block of keys needs"],
                 "with 100 queries, 800 keys and blocks of 40: ",
                 "the context differs from that of `attention`",
             ),
@@ -699,6 +716,9 @@ def my_window_blocks(length, window, block):
             _window(16, 5, 4),
             _window(16, 6, 4),
             _window(23, 9, 4),
+            _window(20, 10, 4),
+            _window(20, 7, 5),
+            _window(16, 2, 8),
             _window(10, 1, 2),
             _window(9, 30, 2),
         ],

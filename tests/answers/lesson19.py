@@ -119,6 +119,12 @@ def without_a_maximum(mixed, total, maximum, score, value):
     return mixed + score.exp() * value, total + score.exp(), maximum
 
 
+def without_ties(mixed, total, maximum, score, value):
+    if score == maximum:
+        return mixed, total, maximum
+    return with_a_branch(mixed, total, maximum, score, value)
+
+
 def as_floats(mixed, total, maximum, score, value):
     """Right numbers, which carry no gradient."""
     new = max(maximum.item(), score.item())
@@ -345,6 +351,20 @@ def mean_of_blocks(query, key, value, mask, block):
     return sum(parts) / len(parts)
 
 
+def with_a_maximum_of_hidden_scores(query, key, value, mask, block):
+    mask = mask.expand(*query.shape[:-1], key.size(2))
+    mixed, total, maximum = 0.0, 0.0, torch.full((*query.shape[:-1], 1), -1e30)
+    for i in range(0, key.size(2), block):
+        part = slice(i, i + block)
+        s = query @ key[..., part, :].mT / query.size(-1) ** 0.5
+        new = torch.maximum(maximum, s.amax(-1, keepdim=True))
+        old = (maximum - new).exp()
+        parts = (s.masked_fill(~mask[..., part], -math.inf) - new).exp()
+        mixed = old * mixed + parts @ value[..., part, :]
+        total, maximum = old * total + parts.sum(-1, keepdim=True), new
+    return mixed / (total + (total == 0))
+
+
 def without_a_maximum_over_keys(query, key, value, mask, block):
     mask = mask.expand(*query.shape[:-1], key.size(-2))
     mixed = total = 0
@@ -498,6 +518,18 @@ def to_the_nearest(length, window, block):
     return (back >= 0) & (back <= round((window - 1) / block))
 
 
+def nearly_rounded_up(length, window, block):
+    grid = torch.arange(math.ceil(length / block))
+    back = grid[:, None] - grid
+    return (back >= 0) & (back <= int((window - 1) / block + 0.75))
+
+
+def window_to_the_nearest(length, window, block):
+    grid = torch.arange(math.ceil(length / block))
+    back = grid[:, None] - grid
+    return (back >= 0) & (back <= round(window / block))
+
+
 def of_whole_blocks(length, window, block):
     """The window is rounded up to blocks."""
     grid = torch.arange(math.ceil(length / block))
@@ -531,6 +563,7 @@ WRONG = {
         (with_a_floor(-100.0), "whose score is −1,000,000: "),
         (with_a_floor(-1e4), "whose score is −1,000,000: "),
         (with_a_detached_rescaling, "with rising scores: the gradients are wrong"),
+        (without_ties, "with two equal scores: "),
         (as_floats, "no gradient"),
         (with_a_maximum_detached_too_late, "not all of the gradient reaches score"),
         (with_a_detached_total, "not all of the gradient reaches score"),
@@ -557,6 +590,7 @@ WRONG = {
         (one_maximum(0, 1, 3), "near −1,000 in one head"),
         (with_four_axes, "with a mask of shape (query_length, key_length): "),
         (mean_of_blocks, "each block has a softmax of its own"),
+        (with_a_maximum_of_hidden_scores, "where hidden scores are large: "),
         (without_a_maximum_over_keys, "where scores are large: "),
         (lambda *x: attention(*x[:4]), "return a tensor, not a tuple"),
     ],
@@ -577,6 +611,8 @@ WRONG = {
         (in_pairs, "the shape is (7, 2) where (4, 4) is due"),
         (in_lists_of_numbers, "the rows have different lengths"),
         (to_the_nearest, "the window is rounded to the nearest number of blocks"),
+        (nearly_rounded_up, "blocks where"),
+        (window_to_the_nearest, "blocks where"),
         (rounded_down, "the window is rounded down to whole blocks"),
         (of_whole_blocks, "the window is one too wide"),
         (
