@@ -132,15 +132,17 @@ class Teller(nn.Module):
             raise RuntimeError("100 passes, and no end: the loop goes on")
         caches = [AttentionCache() for _ in self.blocks] if caches is None else caches
         self.passes.append(tokens.size(1))
-        x = tokens.double()[:, None, :, None]
-        for _, cache in zip(self.blocks, caches, strict=True):
-            seen = cache.extend(x, x)[0][:, 0, :, 0]  # (1, so far)
-        places = torch.arange(1, seen.size(1) + 1)
-        read = (seen * (places + 1)).cumsum(dim=1)[..., None]
+        x, new, read = tokens.double()[:, None, :, None], tokens.size(1), 0.0
+        for number, (_, cache) in enumerate(zip(self.blocks, caches, strict=True)):
+            kept, _ = cache.extend(x + number, x)  # each block keeps its own
+            seen = kept[:, 0, :, 0]  # (1, so far)
+            places = torch.arange(1, seen.size(1) + 1)
+            sums = ((seen + 1) * (places + 1)).cumsum(dim=1)
+            read = read + (1 + 0.7 * number) * sums[:, -new:, None]
         words = torch.arange(self.vocabulary)
         logits = torch.sin(1.3 * read + 2.1 * words * (1 + words))
-        logits[..., EOS] = torch.where(places == self.ends, 9.0, -9.0)
-        return logits[:, -tokens.size(1) :]
+        logits[..., EOS] = torch.where(places[-new:] == self.ends, 9.0, -9.0)
+        return logits
 
 
 def _to_continue(seed: int, prompt: int, ends: int, max_new: int) -> tuple:

@@ -1,5 +1,6 @@
 """Answers to the exercises of lesson 18: right ones in other styles, and wrong ones."""
 
+import copy
 import math
 import unicodedata
 
@@ -155,6 +156,33 @@ def never_pad_or_bos(model, prompt, max_new):
     return ids
 
 
+def changing_caches(change):
+    """Right, but that the caches are changed before each decode."""
+
+    def answer(model, prompt, max_new):
+        caches = [AttentionCache() for _ in model.blocks]
+        new, ids = prompt, []
+        while True:
+            ids.append(model(new, caches)[0, -1].argmax().item())
+            if ids[-1] == EOS or len(ids) == max_new:
+                return ids
+            new, caches = torch.tensor([[ids[-1]]]), change(caches)
+
+    return answer
+
+
+def forget_all_but_the_last(caches):
+    return [*(AttentionCache() for _ in caches[:-1]), caches[-1]]
+
+
+def copy_the_first(caches):
+    return [copy.deepcopy(caches[0]) for _ in caches]
+
+
+def reversed_list(caches):
+    return caches[::-1]
+
+
 def sampled(model, prompt, max_new):
     ids = with_a_for_loop(model, prompt, max_new).clone()
     ids[0] = torch.randint(4, 10, ())
@@ -218,6 +246,10 @@ WRONG = {
         (kept_between_calls, "two calls with the same inputs differ"),
         (with_one_block, "stopped with"),
         (never_pad_or_bos, "the ids are"),
+        *[
+            (changing_caches(change), "the ids are")
+            for change in (forget_all_but_the_last, copy_the_first, reversed_list)
+        ],
         (sampled, "two calls with the same inputs differ"),
         (lambda model, prompt, n: [], "no token is returned"),
         (lambda model, prompt, n: [5.5, 6.0], "no whole numbers"),
