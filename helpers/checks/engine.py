@@ -30,8 +30,8 @@ from helpers.checks.running import Outcome, definitions, gradients, run, stopped
 Patch = Mapping[str, str]  # {text of the reference answer: what stands there instead}
 Row = tuple[str, Patch]  # the message, and the patch that makes the mistake
 RANDOM = (
-    "two calls with the same inputs differ: something is random (dropout?), or is kept "
-    "from one call to the next"
+    "two calls with the same inputs differ: something random (dropout?) is left in, or "
+    "something is kept from one call to the next"
 )
 MIXED_UP = "it is right only where all axes have the same size: two are mixed up"
 CUT = "no `detach`, `no_grad`, `.data`, numpy or `torch.tensor(…)` on the way"
