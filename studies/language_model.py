@@ -6,7 +6,12 @@ table holds, on the way through 500 steps, the share of 1,000 test sentences tha
 translated without a mistake, and the processor's seconds of training so far.
 """
 
+import multiprocessing
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from itertools import product
+
+import torch
 
 from helpers.experiments.one_sequence import toy_pairs
 from helpers.experiments.with_or_without_encoder import Kind, build, train
@@ -23,20 +28,32 @@ KINDS = {
 
 def rows(*, tiny: bool = False) -> Iterator[dict]:
     """Rows for each kind, seed and look; `tiny`: one seed, 4 steps."""
-    steps, every, few = (4, 2, 400) if tiny else (STEPS, EVERY, None)
-    for seed in SEEDS[:1] if tiny else SEEDS:
-        for name, kind in KINDS.items():
-            yield from looks(name, kind, seed, steps=steps, every=every, few=few)
+    if tiny:
+        for name in KINDS:
+            yield from looks((name, 0), steps=4, every=2, few=400)
+        return
+    grid = product(KINDS, SEEDS)
+    context = multiprocessing.get_context("spawn")
+    one_thread = {"initializer": torch.set_num_threads, "initargs": (1,)}
+    with ProcessPoolExecutor(2, mp_context=context, **one_thread) as pool:
+        for found in pool.map(looks, grid):
+            yield from found
 
 
 def looks(
-    name: str, kind: Kind, seed: int, *, steps: int, every: int, few: int | None
-) -> Iterator[dict]:
-    """The rows of one training run; `few` cuts the data down."""
+    which: tuple[str, int],
+    *,
+    steps: int = STEPS,
+    every: int = EVERY,
+    few: int | None = None,
+) -> list[dict]:
+    """The rows of one training run of a kind and seed; `few` cuts the data down."""
+    name, seed = which
+    kind = KINDS[name]
     model = build(kind, seed)
     test = toy_pairs("test", joint=not kind.encoder)[:few]
-    for look in train(model, seed, test, steps=steps, every=every, few=few):
-        yield {
+    return [
+        {
             "kind": name,
             "seed": seed,
             "parameters": sum(p.numel() for p in model.parameters()),
@@ -44,3 +61,5 @@ def looks(
             "seconds": round(look.seconds, 1),
             "right": round(look.right, 4),
         }
+        for look in train(model, seed, test, steps=steps, every=every, few=few)
+    ]

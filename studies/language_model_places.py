@@ -11,7 +11,12 @@ kinds have 500 steps, as in the study language_model.
 """
 
 import math
+import multiprocessing
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from itertools import product
+
+import torch
 
 from helpers.experiments.one_sequence import toy_pairs
 from helpers.experiments.with_or_without_encoder import Kind, build, train
@@ -39,16 +44,21 @@ LONGER = {
 
 def rows(*, tiny: bool = False) -> Iterator[dict]:
     """Rows for each kind, seed and number of steps; `tiny`: one seed, few steps."""
-    few = 400 if tiny else None
-    for seed in SEEDS[:1] if tiny else SEEDS:
-        for steps, kinds in ((STEPS, KINDS), (MORE, LONGER)):
-            budget = steps // 100 if tiny else steps
-            for name, kind in kinds.items():
-                yield measured(name, kind, seed, budget, few)
+    runs = [(name, STEPS) for name in KINDS] + [(name, MORE) for name in LONGER]
+    if tiny:
+        yield from (measured((name, 0, n // 100), few=400) for name, n in runs)
+        return
+    grid = [(name, seed, steps) for (name, steps), seed in product(runs, SEEDS)]
+    context = multiprocessing.get_context("spawn")
+    one_thread = {"initializer": torch.set_num_threads, "initargs": (1,)}
+    with ProcessPoolExecutor(2, mp_context=context, **one_thread) as pool:
+        yield from pool.map(measured, grid)
 
 
-def measured(name: str, kind: Kind, seed: int, steps: int, few: int | None) -> dict:
-    """A row of the table: what one training run ends with."""
+def measured(which: tuple[str, int, int], *, few: int | None = None) -> dict:
+    """The row of one training run of a kind, a seed and so many steps."""
+    name, seed, steps = which
+    kind = (KINDS | LONGER)[name]
     model = build(kind, seed)
     if name == "small weights and sinusoids":
         model.table *= SMALL

@@ -94,8 +94,12 @@ class GroupedHeads(MultiHeadAttention):
         return heads.repeat_interleave(self.n_heads // heads.size(1), dim=1)
 
 
-class RotarySelfAttention(GroupedHeads):
-    """The same for self-attention, with rotary positions."""
+class RotaryAttention(GroupedHeads):
+    """The same with rotary positions; a query and a key count their own.
+
+    In cross-attention, a query turns by its place in the target, and a key by its place
+    in the source.
+    """
 
     def __init__(self, d_model: int, n_heads: int, n_kv_heads: int, max_length: int):
         super().__init__(d_model, n_heads, n_kv_heads)
@@ -105,11 +109,11 @@ class RotarySelfAttention(GroupedHeads):
     def forward(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None
     ) -> Tensor:
-        """MultiHeadAttention's; query and key are the same sequence."""
+        """MultiHeadAttention's."""
         key_heads, value_heads = self.project(key, value)
         query_heads = self.split_heads(self.query_projection(query))
-        angles = self.angles[: query.size(1)]
-        turned = rotate(query_heads, angles), rotate(key_heads, angles)
+        heads = query_heads, key_heads
+        turned = [rotate(x, self.angles[: x.size(2)]) for x in heads]
         mask = None if mask is None else four_axes(mask)
         context = F.scaled_dot_product_attention(*turned, value_heads, mask)
         return self.output_projection(context.transpose(1, 2).flatten(2))
@@ -150,7 +154,7 @@ def variant(change: Change, seed: int) -> Transformer:
         heads = d_model, N_HEADS, change.n_kv_heads
         for name in ("self_attention", "cross_attention"):
             if name == "self_attention" and change.rotary:
-                setattr(layer, name, RotarySelfAttention(*heads, max_length))
+                setattr(layer, name, RotaryAttention(*heads, max_length))
             elif name == "cross_attention" and change.cross_sinusoids:
                 if hasattr(layer, name):
                     setattr(layer, name, PlacedCrossAttention(*heads, max_length))

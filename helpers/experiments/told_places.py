@@ -6,48 +6,19 @@ keys alone, as sinusoids or as rotations.
 
 from dataclasses import replace
 
-from torch import Tensor, nn
-from torch.nn import functional as F
+from torch import nn
 
 from helpers.experiments.since_2017 import (
     N_HEADS,
     Change,
     GroupedHeads,
     PlacedCrossAttention,
+    RotaryAttention,
     variant,
 )
-from helpers.masks import four_axes
-from helpers.modern.rotary import rotary_angles, rotate
 from helpers.transformer import Transformer
 
 WAYS = ("nothing", "sinusoids", "rotary")
-
-
-class RotaryAttention(GroupedHeads):
-    """Multi-head attention with rotary positions; a query and a key count their own.
-
-    In cross-attention, a query turns by its place in the target, and a key by its place
-    in the source.
-    """
-
-    def __init__(self, d_model: int, n_heads: int, n_kv_heads: int, max_length: int):
-        super().__init__(d_model, n_heads, n_kv_heads)
-        angles = rotary_angles(max_length, self.d_head)
-        self.register_buffer("angles", angles, persistent=False)
-
-    def forward(
-        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None
-    ) -> Tensor:
-        """MultiHeadAttention's."""
-        key_heads, value_heads = self.project(key, value)
-        query_heads = self.split_heads(self.query_projection(query))
-        query_heads = rotate(query_heads, self.angles[: query.size(1)])
-        key_heads = rotate(key_heads, self.angles[: key.size(1)])
-        mask = None if mask is None else four_axes(mask)
-        context = F.scaled_dot_product_attention(
-            query_heads, key_heads, value_heads, mask
-        )
-        return self.output_projection(context.transpose(1, 2).flatten(2))
 
 
 def told(

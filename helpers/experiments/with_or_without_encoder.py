@@ -25,7 +25,7 @@ from helpers.experiments.one_sequence import (
     toy_pairs,
     vocabularies,
 )
-from helpers.experiments.since_2017 import RotarySelfAttention
+from helpers.experiments.since_2017 import RotaryAttention
 from helpers.layers import LayerSizes
 from helpers.masks import causal_mask
 from helpers.modern.language_model import LanguageModel
@@ -51,7 +51,8 @@ class Said:
 class Kind:
     """How a model is wired, placed and taught; as it stands, a plain decoder-only one.
 
-    places: "as they come" or "answers from 16", which counts each answer's from there.
+    places: "as they come" or "answers from 16", which counts each answer's from there;
+    with rotary, as they come.
     small_weights: the first weights of lesson 18's LanguageModel, otherwise those of
     lesson 08's Transformer.
     """
@@ -97,7 +98,7 @@ class WithoutEncoder(nn.Module):
         table = positional_encoding(LONGEST, D_MODEL) * (not kind.rotary)
         self.register_buffer("table", table, persistent=False)
         for layer in self.encoder.layers if kind.rotary else ():
-            layer.self_attention = TurnedAttention(D_MODEL, N_HEADS, N_HEADS, LONGEST)
+            layer.self_attention = RotaryAttention(D_MODEL, N_HEADS, N_HEADS, LONGEST)
 
     def say(self, pairs: Sequence[IdPair]) -> Said:
         """Of the French tokens, with EOS, or of all but BOS while it learns these."""
@@ -115,8 +116,6 @@ class WithoutEncoder(nn.Module):
         if self.kind.both_ways:  # each sees the whole prompt
             columns = torch.arange(tokens.size(1))
             mask = mask | (columns < prompts[:, None])[:, None, None]
-        for layer in self.encoder.layers if self.kind.rotary else ():
-            layer.self_attention.places = places
         x = self.embedding(tokens) + self.table[places]
         return self.projection(self.encoder(x, mask))
 
@@ -127,30 +126,6 @@ class WithoutEncoder(nn.Module):
         if self.kind.places == "answers from 16":
             return places + answer * gap
         return places
-
-
-class TurnedAttention(RotarySelfAttention):
-    """Rotary self-attention whose rows have places of their own."""
-
-    places: Tensor  # (batch, length), set before each call
-
-    def forward(
-        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None
-    ) -> Tensor:
-        """MultiHeadAttention's; query and key are the same sequence."""
-        key_heads, value_heads = self.project(key, value)
-        query_heads = self.split_heads(self.query_projection(query))
-        angles = self.angles[self.places][:, None]  # (batch, 1, length, d_head / 2)
-        turned = turn(query_heads, angles), turn(key_heads, angles)
-        context = F.scaled_dot_product_attention(*turned, value_heads, mask)
-        return self.output_projection(context.transpose(1, 2).flatten(2))
-
-
-def turn(x: Tensor, angles: Tensor) -> Tensor:
-    """`rotate` for angles with axes in front: each pair as a complex number."""
-    pairs = torch.complex(*x.chunk(2, dim=-1))
-    pairs = pairs * torch.polar(torch.ones_like(angles), angles)
-    return torch.cat([pairs.real, pairs.imag], dim=-1)
 
 
 class Modern(nn.Module):
