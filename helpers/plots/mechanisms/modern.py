@@ -108,17 +108,17 @@ def draw_rotation(
 
 
 def draw_gate(d_model: int, d_ff: int, gated: int) -> None:
-    """The network of 2017 and the gated one, with the sizes on their arrows."""
+    """The network of 2017 and the gated one, with sizes and the number of weights."""
     ax = drawing.canvas(6.0, 3.4, title="Feed-forward: ReLU, and a gate")
     look = {"role": "feed-forward", "width": 0.9}
     x = 1.2
     one = drawing.operation(ax, (x, 0.95), "expand", **look)
     relu = drawing.operation(ax, (x, 1.75), "ReLU", width=0.9)
-    two = drawing.operation(ax, (x, 2.45), "contract", **look)
-    drawing.arrow(ax, (x, 0.35), one.bottom, text=str(d_model), offset=(0.22, 0))
+    two = drawing.operation(ax, (x, 2.55), "contract", **look)
+    drawing.arrow(ax, (x, 0.3), one.bottom, text=str(d_model), offset=(0.22, 0))
     drawing.arrow(ax, one.top, relu.bottom, text=str(d_ff), offset=(0.25, 0))
     drawing.arrow(ax, relu.top, two.bottom, text=str(d_ff), offset=(0.25, 0))
-    drawing.arrow(ax, two.top, (x, 3.0), text=str(d_model), offset=(0.22, 0))
+    drawing.arrow(ax, two.top, (x, 3.05), text=str(d_model), offset=(0.22, 0))
     left, right, middle = 3.4, 4.9, 4.15
     gate = drawing.operation(ax, (left, 0.95), "gate", **look)
     expand = drawing.operation(ax, (right, 0.95), "expand", **look)
@@ -126,8 +126,10 @@ def draw_gate(d_model: int, d_ff: int, gated: int) -> None:
     times = drawing.operation(ax, (middle, 1.95), "×", width=0.4)
     last = drawing.operation(ax, (middle, 2.55), "contract", **look)
     start = (middle, 0.3)
-    for at in ((x, 0.2), (middle, 0.15)):
-        drawing.write(ax, at, "x", size=11)
+    for at, weights in ((x, 2 * d_model * d_ff), (middle, 3 * d_model * gated)):
+        drawing.write(ax, (at, 0.15), "x", size=11)
+        total = f"in all {weights:,} weights"
+        drawing.write(ax, (at + 0.25, 0.15), total, size=9, align="left")
     drawing.arrow(ax, start, gate.bottom, text=str(d_model), offset=(-0.25, 0))
     drawing.arrow(ax, start, expand.bottom, text=str(d_model), offset=(0.25, 0))
     drawing.arrow(ax, gate.top, silu.bottom, text=str(gated), offset=(0.25, 0))
@@ -186,7 +188,7 @@ def draw_clocks(
             look = {"width": 2.4, "colour": ROLES[role]}
             drawing.arrow(ax, (x, y), tip, **look)
         drawing.write(ax, (x, 0.28), name, size=9)
-    note = "long: first clock; short: second clock; grey: what the short hand swept"
+    note = "long: first clock; short: second; grey: the short hand's angles in training"
     drawing.write(ax, (0.1, 1.88), note, size=8, align="left")
 
 
@@ -214,7 +216,7 @@ def draw_lengths(table: pd.DataFrame, *, trained: int, title: str) -> None:
     ax.text(0.5, 0.72, "trained\non these", fontsize=9)
     _draw_guess(ax)
     ax.set(title=title, ylim=(0, 1.05), xlim=(0, max(places.values())))
-    ax.set_xlabel("place of the letter")
+    ax.set_xlabel("position of the letter")
     ax.get_legend().remove()
     handles = ax.get_legend_handles_labels()
     figure.legend(*handles, loc="outside lower center", ncols=4, frameon=False)
@@ -240,7 +242,7 @@ def draw_echoes(
     them; `right` maps distances to the share of right answers with a letter there. The
     distance that the task asks for is `wanted`; those of few right answers are named.
     """
-    figure, (above, below) = plt.subplots(
+    _, (above, below) = plt.subplots(
         2, figsize=(6.2, 4.8), sharex=True, height_ratios=(1.6, 1)
     )
     total = parts.sum(dim=0)
@@ -269,26 +271,34 @@ def draw_echoes(
         ax.axvspan(0, trained - 1, color="#EEEEEE", zorder=0)
     below.text(0.4, 0.7, "distances\nof the training", fontsize=9)
     _draw_guess(below)
+    above.legend(loc="upper center", bbox_to_anchor=(0.5, 0), ncols=4, frameon=False)
     above.set(ylabel="mean score", title=titles[0], ylim=(None, level + 8))
     below.set(title=titles[1], xlabel="distance", ylabel="share right")
     below.set(ylim=(-0.12, 1.08), xlim=(-0.5, parts.size(1)))
-    figure.legend(loc="outside lower center", ncols=4, frameon=False)
 
 
-def draw_stops(table: pd.DataFrame, *, title: str) -> None:
+def draw_stops(table: pd.DataFrame, high: Mapping[str, float], *, title: str) -> None:
     """A panel for each clock: the share right, by the distance at which it stops.
 
-    `table` is the study which_clock.
+    `table` is the study which_clock. Shaded are the distances at which the clock's part
+    of the score is above that of `high`, in all runs.
     """
     _, axes = plt.subplots(1, 2, figsize=(6.2, 2.7), sharey=True)
-    for ax, clock in zip(axes, ("first", "second"), strict=True):
+    for ax, clock, role in zip(axes, high, ("key", "query"), strict=True):
         runs = table[table["treatment"] == f"{clock} clock stops"]
-        over_seeds(runs, x="stops_at", y="right", title="", ax=ax)
+        look = {"hue": "treatment", "colours": [ROLES[role]]}
+        over_seeds(runs, x="stops_at", y="right", title="", ax=ax, **look)
+        ax.get_legend().remove()
+        least = runs.groupby("stops_at")["part"].min()
+        half = (least.index[1] - least.index[0]) / 2
+        for distance in least[least > high[clock]].index:
+            ax.axvspan(distance - half, distance + half, color="#E4E4E4", zorder=0)
         ax.set(xlabel=f"the {clock} clock stops at", ylabel="share right")
         ax.axhline(1 / 8, color="grey", lw=0.8)
         ax.set(ylim=(0, 1.08))
     axes[0].text(11, 1 / 8 - 0.02, "a guess", fontsize=9, color="#555555", va="top")
     axes[0].set_xticks(range(12, 23, 2))
+    axes[1].text(44, 1.0, "shaded: its part\nis high", fontsize=9, va="top")
     axes[0].set_title(title)
 
 
