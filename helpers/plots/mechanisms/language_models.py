@@ -27,10 +27,12 @@ def draw_who_sees_whom(
 ) -> None:
     """A panel for each mask (length, length): rows see the columns in colour.
 
-    The first `english` words are the prompt's; a line stands behind them.
+    The first `english` words are the prompt's; a line stands behind them. What a mask
+    hides and the first one shows has a dark edge.
     """
+    before = next(iter(masks.values())).tolist()
     side = SMALL * len(words)
-    title = "Who sees whom: the rows see the coloured columns (blue: French)"
+    title = "Decoder-only loses the prompt's upper triangle (rows see colours)"
     ax = drawing.canvas(1.0 + len(masks) * (side + 0.3), side + 1.5, title=title)
     for i, (name, mask) in enumerate(masks.items()):
         left, top = 0.95 + i * (side + 0.3), side + 0.75
@@ -42,6 +44,10 @@ def draw_who_sees_whom(
                 look = {"fc": drawing.tint(role, 0.75) if seen else HIDDEN}
                 corner = left + column * SMALL, top - (row + 1) * SMALL
                 ax.add_patch(Rectangle(corner, SMALL, SMALL, ec="white", **look))
+                if before[row][column] and not seen:
+                    inner = corner[0] + 0.03, corner[1] + 0.03
+                    look = {"fc": "none", "ec": INK, "lw": 0.8}
+                    ax.add_patch(Rectangle(inner, SMALL - 0.06, SMALL - 0.06, **look))
         edge = english * SMALL
         ax.plot([left + edge] * 2, [top - side, top], color=INK, lw=1.2)
         ax.plot([left, left + side], [top - edge] * 2, color=INK, lw=1.2)
