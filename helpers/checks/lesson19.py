@@ -17,7 +17,7 @@ from helpers.checks.pictures import weights_beside
 from helpers.experiments.peak import peak_bytes
 from helpers.modern.blockwise import attention_over_keys
 
-# ------------------------------------------------------------ 19.1 one key more
+# ------------------------------------------------------------ 19.1 one more key
 
 STEP = ("mixed", "total", "maximum")
 RESCALE = "rescale = torch.exp(maximum - shift)"
@@ -27,7 +27,7 @@ BOTH_SUMS = "both sums are multiplied by exp(old maximum − new maximum)"
 
 
 def _state(seed: int, d_value: int, *, score: float, count: int) -> tuple[Tensor, ...]:
-    """The state after `count` random keys, and one key more with this score."""
+    """The state after `count` random keys, and one more key with this score."""
     generator = torch.Generator().manual_seed(seed)
     scores = torch.randn(count, generator=generator)
     values = torch.randn(count, d_value, generator=generator)

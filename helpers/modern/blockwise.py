@@ -29,7 +29,7 @@ def nothing_yet(query: Tensor, value: Tensor) -> State:
 
 
 def absorb(state: State, scores: Tensor, value: Tensor) -> State:
-    """The state after a block of keys more.
+    """The state after one more block of keys.
 
     maximum (…, query_length, 1) is the largest score so far, total (…, query_length, 1)
     the sum of exp(score − maximum), mixed (…, query_length, d_value) the sum of values

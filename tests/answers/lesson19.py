@@ -11,7 +11,7 @@ from helpers.attention import attention
 (OVER_KEYS,) = checks.lesson19.over_keys.parts
 (TILE,) = checks.lesson19.tile_gradients.parts
 
-# ------------------------------------------------------------ 19.1 one key more
+# ------------------------------------------------------------ 19.1 one more key
 
 
 def with_a_branch(mixed, total, maximum, score, value):

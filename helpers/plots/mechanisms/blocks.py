@@ -28,7 +28,7 @@ def draw_running(weights: Sequence[float], rows: Mapping[str, Sequence[float]]) 
     largest = [*accumulate(weights, max)]
     factors = [Fraction(a / b) for a, b in zip([0, *largest], largest, strict=False)]
     table = [(name, [_short(x) for x in numbers]) for name, numbers in rows.items()]
-    table.insert(-2, ("old sums times", ["", *(str(x) for x in factors[1:])]))
+    table.insert(-2, ("rescale old sums by", ["", *(str(x) for x in factors[1:])]))
     top = 0.25 + high * len(table)
     title = "One pass over five keys (shaded: a new maximum)"
     ax = drawing.canvas(1.7 + step * len(weights), top + 0.95, title=title)
@@ -59,7 +59,9 @@ def draw_tiles(block: int, length: int) -> None:
     """One tile at a time: which parts of Q, K, V it needs, and what is carried on."""
     cell = 0.2
     side = cell * length
-    ax = drawing.canvas(6.0, side + 1.75, title="One tile of the table at a time")
+    ax = drawing.canvas(
+        6.0, side + 1.75, title="Forward: one tile of the table at a time"
+    )
     left, bottom = 1.75, 0.65
     top, right = bottom + side, left + side
     row, column = 1, 2  # the tile that is drawn
@@ -98,8 +100,7 @@ def draw_tiles(block: int, length: int) -> None:
     here = top - (row + 0.5) * long
     at = left + (column + 1) * long
     drawing.arrow(ax, (at + 0.04, here), (at + 0.75 * long, here), width=1.6)
-    says = "the arrow in the row carries mixed, total, maximum"
-    drawing.write(ax, (left, bottom - 0.22), says, size=9, align="left")
+    drawing.write(ax, (at + 0.4 * long, here + 0.14), "state", size=9)
     says = "dark: scores that exist now; pale: done and forgotten; white: not yet made"
     drawing.write(ax, (0.1, 0.16), says, size=9, align="left")
 
@@ -133,7 +134,7 @@ def draw_backward() -> None:
         ("p2", "P = exp(S − L)", (3.25, below), "weights", 1.3),
         ("dp", "dP = dO Vᵀ", (3.95, over), "value", 1.05),
         ("d", "D = dO·O", (5.45, over), "context", 1.0),
-        ("ds", "dS = P∘(dP − D)", (5.2, below), "mask", 1.5),
+        ("ds", "dS = P∘(dP − D)", (5.2, below), "weights", 1.5),
     ):
         boxes[name] = drawing.operation(ax, place, text, role=role, width=width)
     for one, other in (("s1", "p1"), ("p1", "o1"), ("s2", "p2"), ("p2", "ds")):
@@ -150,6 +151,7 @@ def draw_backward() -> None:
     says = "not kept: S and P"
     drawing.write(ax, (2.4, line - 0.2), says, size=9, align="left")
     drawing.write(ax, (5.35, line - 0.2), "D: the row's Σ P dP", size=9, align="right")
+    drawing.write(ax, (1.55, below - 0.42), "S and P: made again", size=9)
     drawing.write(ax, (3.25, below - 0.42), "dV = Pᵀ dO", size=9)
     drawing.write(ax, (5.2, below - 0.42), "dQ = dS K/√d,  dK = dSᵀ Q/√d", size=9)
 
@@ -203,10 +205,10 @@ def traffic_by_block(
     ):
         numbers = [x / 1e6 for x in numbers]
         ax.plot(sizes, numbers, look, color=COLOURS[(0, 5, 3)[i]], label=name)
-    says = f"blocks meet the table: {crossing:.1f}"
+    says = f"tiles meet the table: {crossing:.1f}"
     ax.axvline(crossing, color=INK, ls="-", lw=0.6, label=says)
     ax.set(title=title, xscale="log", yscale="log")
-    ax.set(xlabel="queries in a block", ylabel="numbers moved (millions)")
+    ax.set(xlabel="queries in a tile or strip", ylabel="numbers moved (millions)")
     ax.set_xticks(sizes, sizes)
     ax.set_yticks([0.5, 1, 2, 5, 10])
     ax.yaxis.set_major_formatter("{x:g}")
