@@ -6,8 +6,10 @@ sentences; all other rows of a seed share these. "Answers from 16" counts the pl
 each answer from 16 on, whatever the prompt's length. "Both ways" lets the tokens of a
 prompt see each other. "Rotary" turns queries and keys instead of adding sinusoids.
 "Small" first weights are those of the lesson's LanguageModel, so that a token's vector
-starts with numbers of size 0.02; small sinusoids have that size, too, not 0.71. Two
-kinds have 500 steps, as in the study language_model.
+starts with numbers of size 0.02; small sinusoids have that size, too, not 0.71.
+
+Some kinds have 500 steps, as in the study language_model: with an encoder, too, and
+rotary positions in all its attentions, or at twice the rate.
 """
 
 import math
@@ -36,9 +38,14 @@ KINDS = {
     "Llama's blocks": Kind(modern=True, small_weights=True),
     "Llama's blocks, 2017's first weights": Kind(modern=True),
 }
+WITH = "encoder-decoder, "
+TWICE = {"rate": 2 * Kind.rate}
 LONGER = {
     BEST: KINDS[BEST],
-    "encoder-decoder, small first weights": Kind(encoder=True, small_weights=True),
+    WITH + "small first weights": Kind(encoder=True, small_weights=True),
+    WITH + BEST: Kind(encoder=True, rotary=True, small_weights=True),
+    "twice the rate": Kind(**TWICE),
+    WITH + "twice the rate": Kind(encoder=True, **TWICE),
 }
 
 

@@ -11,12 +11,12 @@ from helpers.experiments.bilingual import trained_bilingual
 from helpers.experiments.letters import letter_nats
 from helpers.experiments.one_sequence import join, toy_pairs
 from helpers.experiments.with_or_without_encoder import Kind, build
-from helpers.modern.rotary import rotary_angles, rotate
 from helpers.modern.writing import generate
 from studies.language_model import KINDS as KINDS_OF_ALL
 from studies.language_model_places import KINDS as KINDS_OF_PLACES
+from studies.language_model_places import LONGER
 
-KINDS = {**KINDS_OF_ALL, **KINDS_OF_PLACES}
+KINDS = {**KINDS_OF_ALL, **KINDS_OF_PLACES, **LONGER}
 PAIRS = [([5, 6, 7], [8, 9]), ([5], [8, 9, 10, 11])]
 
 
@@ -88,13 +88,6 @@ def test_kinds_share_their_first_weights():
     for kind, size in ((Kind(), 1.0), (Kind(small_weights=True), 0.02)):
         vectors = build(kind, 0).embedding(torch.arange(100))
         assert vectors.std().item() == pytest.approx(size, rel=0.05)
-
-
-def test_turning_is_rotation():
-    x, angles = torch.randn(2, 3, 5, 8), rotary_angles(5, 8)
-    torch.testing.assert_close(
-        with_or_without_encoder.turn(x, angles), rotate(x, angles)
-    )
 
 
 def test_one_pass_finds_the_sentences_that_greedy_decoding_gets_right():

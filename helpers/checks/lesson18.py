@@ -45,6 +45,30 @@ def my_answer_loss(logits, tokens, prompts):
             "say the *next* one, `logits[:, :-1]` and `tokens[:, 1:]`": [
                 {LOSS: LOSS.replace("logits[:, :-1]", "logits[:, 1:]")}
             ],
+            "it is shifted the wrong way: the logits at a place are held against the "
+            "token before it, and not the next one": {
+                "torch.arange(1, tokens.size(1))": "torch.arange(tokens.size(1) - 1)",
+                REAL: "(tokens[:, :-1] != PAD)",
+                LOSS: LOSS.replace("logits[:, :-1]", "logits[:, 1:]").replace(
+                    "tokens[:, 1:]", "tokens[:, :-1]"
+                ),
+            },
+            "what counts is not shifted: it is told by the labels, `tokens[:, 1:]`, "
+            "and their places": {
+                "torch.arange(1, tokens.size(1))": "torch.arange(tokens.size(1) - 1)",
+                REAL: "(tokens[:, :-1] != PAD)",
+            },
+            "padding is told by the tokens that are read: the labels tell, "
+            "`tokens[:, 1:] != PAD`": {REAL: "(tokens[:, :-1] != PAD)"},
+            "UNK is left out: it is a label like any other": {
+                REAL: f"{REAL} & (tokens[:, 1:] != UNK)"
+            },
+            "all answers begin where the longest prompt ends: each row has its own": {
+                "prompts[:, None]": "prompts.max()"
+            },
+            "logits are no log-probabilities: take `F.cross_entropy`": {
+                "F.cross_entropy": "F.nll_loss"
+            },
             "the prompt counts, too: leave out the labels before the answer": {
                 f"{AFTER} & ": ""
             },
@@ -102,7 +126,7 @@ def my_answer_loss(logits, tokens, prompts):
         ],
         others="other lengths, and any number of sentences, work too",
     ),
-    uses={"PAD": PAD, "EOS": EOS},
+    uses={"PAD": PAD, "EOS": EOS, "UNK": UNK},
 )
 
 # ------------------------------------------------------------ 18.2 prefill and decode
@@ -334,6 +358,12 @@ def my_bits_per_byte(losses, texts):
             },
             "a nat is 1 / ln 2 = 1.44 bits: divide by ln 2, do not multiply": {
                 RESULT: "nats * math.log(2) / n_bytes"
+            },
+            "the loss is averaged over all tokens: add the nats up": {
+                NATS: "torch.cat(losses).mean()"
+            },
+            "bytes between the texts are counted, too: each text has its own alone": {
+                f"sum({BYTES} for text in texts)": "len(' '.join(texts).encode())"
             },
             "these are bits per token: divide by the bytes of the texts": {
                 f"sum({BYTES} for text in texts)": "sum(map(len, losses))"

@@ -25,7 +25,7 @@ from helpers.experiments.one_sequence import (
     toy_pairs,
     vocabularies,
 )
-from helpers.experiments.since_2017 import RotaryAttention
+from helpers.experiments.since_2017 import NoPositions, RotaryAttention
 from helpers.layers import LayerSizes
 from helpers.masks import causal_mask
 from helpers.modern.language_model import LanguageModel
@@ -35,7 +35,7 @@ from helpers.transformer import Transformer, TransformerConfig
 
 FIXED = 16  # where answers begin in some kinds: no prompt is longer
 D_MODEL, N_HEADS = 64, 4
-PEAK, WARM_UP = 4e-3, 0.1
+WARM_UP = 0.1
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,9 @@ class Kind:
 
     places: "as they come" or "answers from 16", which counts each answer's from there;
     with rotary, as they come.
+    rotary: in place of sinusoids; with an encoder, in cross-attention, too.
     small_weights: the first weights of lesson 18's LanguageModel, otherwise those of
-    lesson 08's Transformer.
+    lesson 08's Transformer. rate: the peak.
     """
 
     encoder: bool = False
@@ -64,6 +65,7 @@ class Kind:
     both_ways: bool = False
     places: str = "as they come"
     small_weights: bool = False
+    rate: float = 4e-3
     draw: int = 0
 
 
@@ -76,6 +78,12 @@ class WithEncoder(Transformer):
         counts = map(len, vocabularies())
         super().__init__(TransformerConfig(*counts, max_length=LONGEST, **sizes))
         self.kind = kind
+        if kind.rotary:
+            self.positions = NoPositions()
+            for layer in (*self.encoder.layers, *self.decoder.layers):
+                layer.self_attention = rotary_attention()
+            for layer in self.decoder.layers:
+                layer.cross_attention = rotary_attention()
 
     def say(self, pairs: Sequence[IdPair]) -> Said:
         """Of the French tokens, with EOS."""
@@ -98,7 +106,7 @@ class WithoutEncoder(nn.Module):
         table = positional_encoding(LONGEST, D_MODEL) * (not kind.rotary)
         self.register_buffer("table", table, persistent=False)
         for layer in self.encoder.layers if kind.rotary else ():
-            layer.self_attention = RotaryAttention(D_MODEL, N_HEADS, N_HEADS, LONGEST)
+            layer.self_attention = rotary_attention()
 
     def say(self, pairs: Sequence[IdPair]) -> Said:
         """Of the French tokens, with EOS, or of all but BOS while it learns these."""
@@ -126,6 +134,11 @@ class WithoutEncoder(nn.Module):
         if self.kind.places == "answers from 16":
             return places + answer * gap
         return places
+
+
+def rotary_attention() -> RotaryAttention:
+    """For either kind of model."""
+    return RotaryAttention(D_MODEL, N_HEADS, N_HEADS, LONGEST)
 
 
 class Modern(nn.Module):
@@ -192,7 +205,7 @@ def train(
     looks, seconds = [], 0.0
     for step in range(1, steps + 1):
         started = time.process_time()
-        rate = cosine_rate(step / (steps + 1), peak=PEAK, warmup=WARM_UP)
+        rate = cosine_rate(step / (steps + 1), peak=kind.rate, warmup=WARM_UP)
         optimizer.param_groups[0]["lr"] = rate
         optimizer.zero_grad()
         said = model.train().say(next(data))

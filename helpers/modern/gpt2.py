@@ -45,7 +45,7 @@ class GPT2Block(nn.Module):
 class GPT2(LanguageModel):
     """A LanguageModel of GPT2Blocks; a learned vector a place is added to the token's.
 
-    One matrix embeds and projects. Radford et al. 2018, section 4.1; 2019, section 2.3.
+    One matrix embeds and projects. Radford et al. 2018, 3.1 and 4.1; 2019, section 2.3.
     """
 
     def __init__(self, config: LanguageModelConfig):

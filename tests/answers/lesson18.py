@@ -232,7 +232,7 @@ WRONG = {
     "answer_loss": [
         (padding_by_pads_id, "the prompt counts, too"),
         (shifted_twice, "the first token of the answer is left out"),
-        (unknown_words_left_out, "differs"),
+        (unknown_words_left_out, "UNK is left out"),
         (detached, "gradient"),
         (with_item, "gradient"),
         (not_reduced, "the shape is"),

@@ -32,10 +32,12 @@ def draw_who_sees_whom(
     """
     before = next(iter(masks.values())).tolist()
     side = SMALL * len(words)
-    title = "Decoder-only loses the prompt's upper triangle (rows see colours)"
-    ax = drawing.canvas(1.0 + len(masks) * (side + 0.3), side + 1.5, title=title)
+    title = "Decoder-only loses the prompt's upper triangle"
+    ax = drawing.canvas(1.0 + len(masks) * (side + 0.3), side + 1.7, title=title)
+    says = "rows see the coloured columns; blue: French"
+    drawing.write(ax, (0.95, 0.1), says, size=9, align="left")
     for i, (name, mask) in enumerate(masks.items()):
-        left, top = 0.95 + i * (side + 0.3), side + 0.75
+        left, top = 0.95 + i * (side + 0.3), side + 0.95
         drawing.write(ax, (left + side / 2, top + 0.2), name, size=9.5)
         for row, line in enumerate(mask.tolist()):
             for column, seen in enumerate(line):
