@@ -231,44 +231,6 @@ def test_peak_says_nothing_on_the_error_stream(capfd):
     assert capfd.readouterr() == ("", "")
 
 
-def test_traffic_of_a_backward_pass():
-    """Lesson 19's text: the table passes seven times; tiles move about 6n²d/R."""
-    n, d, rows, columns = 64, 8, 16, 4
-    query, key, value, pull = torch.randn(4, n, d)
-    scores = query @ key.mT / d**0.5
-    weights, total = scores.softmax(-1), scores.logsumexp(-1, keepdim=True)
-    inner = (pull * (weights @ value)).sum(-1, keepdim=True)
-
-    memory = Memory()
-    read = memory.read
-    due_value = memory.write(read(weights).mT @ read(pull))
-    grad_weights = memory.write(read(pull) @ read(value).mT)
-    grad_weights, w = read(grad_weights), read(weights)
-    by_row = (w * grad_weights).sum(-1, keepdim=True)
-    grad_scores = memory.write(w * (grad_weights - by_row) / d**0.5)
-    due = memory.write(read(grad_scores) @ read(key))
-    due_key = memory.write(read(grad_scores).mT @ read(query))
-    assert memory.moved == 7 * n**2 + 8 * n * d
-
-    memory = Memory()
-    read = memory.read
-    found, kept = torch.zeros(n, d), (torch.zeros(n, d), torch.zeros(n, d))
-    for r in blocks(n, rows):
-        q, g, mine = read(query[r]), read(pull[r]), torch.zeros(rows, d)
-        logs, dots = read(total[r]), read(inner[r])
-        for c in blocks(n, columns):
-            k, v = read(key[c]), read(value[c])
-            w = (q @ k.mT / d**0.5 - logs).exp()
-            grad = w * (g @ v.mT - dots) / d**0.5
-            mine += grad @ k
-            kept[0][c] = memory.write(read(kept[0][c]) + grad.mT @ q)
-            kept[1][c] = memory.write(read(kept[1][c]) + w.mT @ g)
-        found[r] = memory.write(mine)
-    assert memory.moved == 6 * n**2 * d // rows + 3 * n * d + 2 * n
-    for ours, theirs in ((found, due), (kept[0], due_key), (kept[1], due_value)):
-        torch.testing.assert_close(ours, theirs)
-
-
 def test_memory_counts_what_passes():
     memory, x = Memory(), torch.ones(3, 4)
     assert memory.write(memory.read(x) + memory.read(x[0])).equal(x + 1)

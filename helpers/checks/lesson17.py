@@ -106,6 +106,13 @@ def my_rotate(x, angles):
                 HALVES: "(x.chunk(2, dim=-1)[0], x.chunk(2, dim=-1)[1].flip(-1))",
                 JOINED: "torch.cat([turned[0], turned[1].flip(-1)], dim=-1)",
             },
+            "each angle serves two neighbours, while halves are paired: pair i has "
+            "`angles[:, i]`": {
+                BOTH: "[f(angles.repeat_interleave(2, -1)).chunk(2, -1) for f in "
+                "(torch.cos, torch.sin)]",
+                f"{ONE}, {OTHER}": "first * cosine[0] - second * sine[0], "
+                "first * sine[1] + second * cosine[1]",
+            },
             "the angles are taken for degrees: they are radians": {
                 BOTH: "angles.deg2rad().cos(), angles.deg2rad().sin()"
             },

@@ -99,6 +99,11 @@ def my_step(mixed, total, maximum, score, value):
             f"the rescaling is turned round: {BOTH_SUMS}, which is at most 1": {
                 RESCALE: "rescale = torch.exp(shift - maximum)"
             },
+            "the two factors are swapped: exp(old maximum − new maximum) is for the "
+            "old sums, exp(score − new maximum) for the new value": {
+                RESCALE: "rescale = torch.exp(score - shift)",
+                "part = torch.exp(score - shift)": "part = torch.exp(maximum - shift)",
+            },
             "the maximum stays as it was: it is the larger of old and new": [
                 {HIGHEST: "highest = maximum"},
                 {"total + part, highest": "total + part, maximum"},
@@ -238,7 +243,10 @@ class _Sizes(TorchDispatchMode):
 
 
 def _watched(answer: Callable) -> Callable:
-    """The answer; where keys are many, it ends if it holds too much at once."""
+    """The answer; where keys are many, it ends if it holds too much at once.
+
+    Where a block of scores is smaller than the keys, only whether `block` is used.
+    """
 
     @wraps(answer)
     def function(query: Tensor, key: Tensor, value: Tensor, mask: Tensor, block: int):
@@ -253,11 +261,12 @@ def _watched(answer: Callable) -> Callable:
             sizes.append(made.floats)
         rows, largest = query.shape[:-1].numel(), max(sizes[0], default=0)
         table, due = rows * key.size(-2), rows * block
-        if 2 * due <= largest < table:
-            raise Stop(wrong(TOO_WIDE.format(made=largest, due=due)))
-        held = peak_bytes(lambda: answer(query, key, value, mask, block))
-        if max(largest, held // query.element_size()) >= table:
-            raise Stop(wrong(TABLE))
+        if due > key.numel():
+            if 2 * due <= largest < table:
+                raise Stop(wrong(TOO_WIDE.format(made=largest, due=due)))
+            held = peak_bytes(lambda: answer(query, key, value, mask, block))
+            if max(largest, held // query.element_size()) >= table:
+                raise Stop(wrong(TABLE))
         if sizes[0] == sizes[1]:
             raise Stop(wrong(NO_BLOCK))
         return answer(query, key, value, mask, block)
@@ -460,6 +469,12 @@ def my_attention_over_keys(query, key, value, mask, block):
                 "with 100 queries, 800 keys and blocks of 40: ",
                 "the context differs from that of `attention`",
             ),
+            Trial(
+                _block_inputs(0, 1, 1, 4, 800, 2, 2, 8, kind="open"),
+                ["few queries and many keys: `block` is the number of keys"],
+                "with 4 queries, 800 keys and blocks of 8: ",
+                "the context differs from that of `attention`",
+            ),
         ],
         describe=_describe,
         shown=attention_over_keys,
@@ -560,6 +575,10 @@ def my_tile_gradients(query, key, value, mask, logsumexp, inner, grad_context):
             },
             "$D$ is missing: dS = P∘(dP − D), and `inner` is D": {
                 "(grad_context @ value.mT - inner)": "(grad_context @ value.mT)"
+            },
+            "$D$ is added: dS = P∘(dP − D)": {"value.mT - inner": "value.mT + inner"},
+            "it is divided by d_head, not by its square root": {
+                TILE_SCALE: "scale = query.size(-1)"
             },
             "$D$ is taken from the tile alone: `inner` is that of the whole row": {
                 TILE_GRAD: "grad_weights = grad_context @ value.mT\n"
@@ -720,6 +739,7 @@ def my_window_blocks(length, window, block):
             _window(20, 7, 5),
             _window(16, 2, 8),
             _window(10, 1, 2),
+            _window(8, 3, 1),
             _window(9, 30, 2),
         ],
         measure=_as_grid,

@@ -177,7 +177,7 @@ def block_attention(
     Shapes as there. The mask is boolean and broadcasts to (…, query_length,
     key_length), or is a rule, which makes the mask of a tile from the positions of its
     queries and keys. Second derivatives are refused.
-    ValueError for a mask of wrong type or shape, or a block of no position.
+    ValueError for a mask tensor of wrong type or shape, or a block of no position.
     """
     mask = check_blocks(query, key, mask, block)
     return BlockAttention.apply(query, key, value, mask, block)

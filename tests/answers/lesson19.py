@@ -269,6 +269,14 @@ def in_blocks_of_queries(query, key, value, mask, block):
     return torch.cat([attention(q, key, value, seen)[0] for q, seen in rows], dim=2)
 
 
+def in_strips(query, key, value, mask, block):
+    """Blocks of queries with as many scores as a block of keys has, one at least."""
+    mask = mask.expand(*query.shape[:-1], key.size(-2))
+    rows = max(1, query.size(-2) * block // key.size(-2))
+    parts = zip(query.split(rows, -2), mask.split(rows, -2), strict=True)
+    return torch.cat([attention(q, key, value, seen)[0] for q, seen in parts], -2)
+
+
 def blind_with_nan_gradients(query, key, value, mask, block):
     """0/0 is replaced, but only after it was made."""
     mask = mask.expand(*query.shape[:-1], key.size(-2))
@@ -530,6 +538,12 @@ def window_to_the_nearest(length, window, block):
     return (back >= 0) & (back <= round(window / block))
 
 
+def right_from_blocks_of_two_on(length, window, block):
+    count = math.ceil(length / block)
+    back = window // block + (window % block > 1)
+    return torch.ones(count, count).tril().triu(-back).bool()
+
+
 def of_whole_blocks(length, window, block):
     """The window is rounded up to blocks."""
     grid = torch.arange(math.ceil(length / block))
@@ -579,6 +593,7 @@ WRONG = {
         (with_a_kept_list, "as many floats as the table are held at once"),
         (in_blocks_of(lambda q, k: k.size(-2) - 1), "a tensor holds 79,900 floats"),
         (in_blocks_of_queries, "a tensor holds 32,000 floats, where"),
+        (in_strips, "the work is the same whatever `block` is"),
         (in_blocks_of(lambda q, k: 1), "the work is the same whatever `block` is"),
         (in_blocks_of(lambda q, k: 64), "the work is the same whatever `block` is"),
         (in_blocks_of(lambda q, k: 200), "a tensor holds 20,000 floats, where"),
@@ -613,6 +628,7 @@ WRONG = {
         (to_the_nearest, "the window is rounded to the nearest number of blocks"),
         (nearly_rounded_up, "blocks where"),
         (window_to_the_nearest, "blocks where"),
+        (right_from_blocks_of_two_on, "length 8, window 3, block 1: "),
         (rounded_down, "the window is rounded down to whole blocks"),
         (of_whole_blocks, "the window is one too wide"),
         (
