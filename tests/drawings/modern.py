@@ -13,8 +13,14 @@ SHARES = pd.DataFrame(
     for kind in ("sinusoids", "rotary", "none")
     for seed in range(3)
 )
+HIGH = {"first": 5, "second": 9}
 STOPS = pd.DataFrame(
-    {"treatment": f"{clock} clock stops", "stops_at": at, "right": 1 - at / 60 * seed}
+    {
+        "treatment": f"{clock} clock stops",
+        "stops_at": at,
+        "right": 1 - at / 60 * seed,
+        "part": at / 4,
+    }
     for clock in ("first", "second")
     for at in (11, 16, 22)
     for seed in range(3)
@@ -34,7 +40,7 @@ DRAWINGS = {
         title="Two hands",
     ),
     "lengths": lambda: modern.draw_lengths(SHARES, trained=8, title="one task"),
-    "stops": lambda: modern.draw_stops(STOPS, title="two clocks"),
+    "stops": lambda: modern.draw_stops(STOPS, HIGH, title="two clocks"),
     "steps": lambda: modern.draw_steps(STEPS, (195, 210), title="steps", hue="cross"),
     "echoes": lambda: modern.draw_echoes(
         torch.randn(4, 30, generator=torch.Generator().manual_seed(0)),

@@ -298,7 +298,8 @@ def draw_stops(table: pd.DataFrame, high: Mapping[str, float], *, title: str) ->
         ax.set(ylim=(0, 1.08))
     axes[0].text(11, 1 / 8 - 0.02, "a guess", fontsize=9, color="#555555", va="top")
     axes[0].set_xticks(range(12, 23, 2))
-    axes[1].text(44, 1.0, "shaded: its part\nis high", fontsize=9, va="top")
+    inside = {"transform": axes[1].transAxes, "fontsize": 9, "va": "top"}
+    axes[1].text(0.62, 0.93, "shaded: its part\nis high", **inside)
     axes[0].set_title(title)
 
 
