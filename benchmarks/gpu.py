@@ -21,9 +21,9 @@ from benchmarks.compare import in_turns, timed
 from benchmarks.steps import OURS, Steps, work_of
 from benchmarks.workload import FULL, Sizes
 from helpers.attention import attention
-from helpers.modern.blockwise import block_attention, blocks
 from helpers.runtime import best_device, environment_report
 from helpers.scale.precision import PRECISIONS
+from lessons.lesson19.blockwise import block_attention, blocks
 
 TABLE = Path(__file__).parent / "gpu.txt"
 ATTENTION = TABLE.with_name("gpu_attention.csv")

@@ -53,11 +53,11 @@ def d2l_model(model: Transformer, *, dropout: float) -> nn.Module:
     """d2l's TransformerEncoder, and a decoder of d2l's attention, with our weights.
 
     The d2l package has no decoder of its own: the book's reader writes it, here as
-    helpers/readings/d2l_blocks.py does. Norm last, as d2l is: ValueError for a
+    lessons/lesson16/readings/d2l_blocks.py does. Norm last, as d2l is: ValueError for a
     model with norm first.
     """
     # Here, since it imports d2l, which takes seconds.
-    from helpers.readings.d2l_blocks import TransformerDecoder, d2l
+    from lessons.lesson16.readings.d2l_blocks import TransformerDecoder, d2l
 
     c = model.config
     if c.norm_first:
@@ -172,7 +172,7 @@ class D2lTrainer(PlainTrainer):
 
     def make_criterion(self) -> nn.Module:
         """d2l's masked loss, which takes the valid lengths too."""
-        from helpers.readings.d2l_blocks import d2l
+        from lessons.lesson16.readings.d2l_blocks import d2l
 
         self.grad_clipping = d2l.grad_clipping
         return d2l.MaskedSoftmaxCELoss(label_smoothing=self.smoothing)

@@ -1,10 +1,10 @@
-"""Measurements: time and growth (lesson 02), what reaches what (lesson 03)."""
+"""Measurements: time and growth (lesson 02), what reaches what (03), memory (08)."""
 
 import time
 from collections.abc import Callable, Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 
 def best_time(function: Callable, *inputs: object, runs: int = 10) -> float:
@@ -42,3 +42,19 @@ def influence(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     # (1, out_length, out_features, 1, length, features); in float64, so that the
     # square of a small derivative does not become 0
     return blocks.squeeze((0, 3)).double().norm(dim=(1, 3)).to(x.dtype)
+
+
+def kept_numbers(model: nn.Module, loss: Callable[[], Tensor]) -> int:
+    """How many floats `loss()` keeps for the backward pass, parameters left out."""
+    own, found = {p.data_ptr() for p in model.parameters()}, {}
+
+    def note(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        if tensor.is_floating_point() and storage.data_ptr() not in own:
+            found[storage.data_ptr()] = storage.nbytes() // tensor.element_size()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+        result = loss()
+    del result  # until here, it held all that was kept
+    return sum(found.values())

@@ -11,7 +11,6 @@ import sys
 from pathlib import Path
 
 import torch
-from samples import SIZES
 from torch import distributed as dist
 
 from helpers.batching import make_batch
@@ -20,6 +19,7 @@ from helpers.scale.processes import OneProcess, Processes, process_group
 from helpers.training import Trainer, TrainingConfig
 from helpers.transformer import Transformer, TransformerConfig
 from helpers.translator.command_line import main
+from samples import SIZES
 
 ONE_EPOCH = TrainingConfig(epochs=1, tokens_per_batch=64, peak_rate=4e-3)
 TWO_EPOCHS = dataclasses.replace(ONE_EPOCH, epochs=2)

@@ -2,14 +2,14 @@
 
 import pytest
 import torch
-from samples import randomise
 from torch import nn
 from torch.nn.functional import scaled_dot_product_attention
 from torch.testing import assert_close
 
 from helpers.attention import MultiHeadAttention, attention, record_attention
-from helpers.interop.d2l import import_d2l
 from helpers.interop.pytorch import copy_attention
+from lessons.lesson16.d2l import import_d2l
+from samples import randomise
 
 pytestmark = pytest.mark.usefixtures("seed")
 SHAPES = [

@@ -2,12 +2,12 @@
 
 import pytest
 import torch
-from samples import sentences, small_model
 
 from helpers.attention import MultiHeadAttention, attention
 from helpers.masks import causal_mask, decoder_mask, padding_mask
 from helpers.positions import positional_encoding
 from helpers.transformer import TransformerConfig
+from samples import sentences, small_model
 
 
 def test_heads_that_do_not_divide_the_model():

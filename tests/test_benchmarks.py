@@ -10,7 +10,6 @@ import nbformat
 import pandas as pd
 import pytest
 import torch
-from samples import sentences, small_model
 
 from benchmarks import (
     compare,
@@ -31,6 +30,7 @@ from helpers import EOS, PAD, runtime
 from helpers.batching import make_batch
 from helpers.decoding import beam_search, greedy_decode
 from helpers.transformer import Transformer, TransformerConfig
+from samples import sentences, small_model
 from tools.notebooks import NotebookError
 
 pytestmark = pytest.mark.long  # benchmarks are no part of a lesson

@@ -5,16 +5,16 @@ import torch
 from torch.nn import functional as F
 
 from helpers.attention import attention
-from helpers.checks import lesson19
-from helpers.experiments.peak import peak_bytes
-from helpers.experiments.traffic import Memory
 from helpers.masks import causal_mask
-from helpers.modern.blockwise import (
+from lessons.lesson19 import exercises
+from lessons.lesson19.blockwise import (
     attention_over_keys,
     block_attention,
     blocks,
     visible_blocks,
 )
+from lessons.lesson19.peak import peak_bytes
+from lessons.lesson19.traffic import Memory
 
 WAYS = {"keys": attention_over_keys, "both": block_attention}
 # batch, heads, query_length, key_length, d_head, d_value
@@ -70,8 +70,8 @@ def test_gradients_are_those_of_attention(way, block):
 
 def test_the_gradients_of_tiles_add_up_to_those_of_attention():
     """The exercise's answer, over a mask that hides some pairs."""
-    (part,) = lesson19.tile_gradients.parts
-    tile_gradients = lesson19.tile_gradients.reference(part)
+    (part,) = exercises.tile_gradients.parts
+    tile_gradients = exercises.tile_gradients.reference(part)
     query, key, value = (x.requires_grad_() for x in inputs(SIZES[0]))
     mask, pull = torch.rand(7, 11) < 0.7, torch.randn(2, 3, 7, 5)
     mask[:, 0] = True

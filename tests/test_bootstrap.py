@@ -3,8 +3,13 @@
 import pytest
 import torch
 
-from helpers.bootstrap import bleu_counts, bleu_of, draw_resamples, paired_interval
 from helpers.evaluation import bleu
+from lessons.lesson13.bootstrap import (
+    bleu_counts,
+    bleu_of,
+    draw_resamples,
+    paired_interval,
+)
 
 SAID = [
     "the cat sees a black dog in the park .",

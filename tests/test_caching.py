@@ -5,12 +5,12 @@ import re
 
 import pytest
 import torch
-from samples import sentences, small_model
 from torch.testing import assert_close
 
 from helpers import PAD
 from helpers.caching import CachedDecoding, layer_step
 from helpers.decoder import DecoderLayer
+from samples import sentences, small_model
 
 pytestmark = pytest.mark.usefixtures("seed")
 CLOSE = {"atol": 1e-5, "rtol": 1e-5}

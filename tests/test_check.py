@@ -15,9 +15,9 @@ from tools.reproducible import ROOT
         ("notebooks/03_masks.ipynb", {"03"}),
         ("notebooks/solutions/03_masks.ipynb", {"03"}),
         ("tests/test_lesson_03.py", {"03"}),
-        ("helpers/checks/lesson03.py", {"03"}),
+        ("lessons/lesson03/exercises.py", {"03"}),
         ("tests/answers/lesson02.py", {"02"}),
-        ("helpers/readings/d2l_blocks.py", {"16"}),
+        ("lessons/lesson16/readings/d2l_blocks.py", {"16"}),
         ("README.md", set()),
     ],
 )

@@ -8,13 +8,14 @@ import torch
 from matplotlib import pyplot as plt
 from torch import nn
 
-from helpers import checks
 from helpers.attention import attention
-from helpers.checks import pictures
-from helpers.checks.comparing import plain, same
-from helpers.checks.engine import Exercise, Part, patched
-from helpers.checks.findings import print_findings, wrong
-from helpers.checks.running import NOTHING, run, stopped
+from lessons.checking import pictures
+from lessons.checking.comparing import plain, same
+from lessons.checking.engine import Exercise, Part, patched
+from lessons.checking.findings import print_findings, wrong
+from lessons.checking.running import NOTHING, run, stopped
+from lessons.lesson02 import exercises as lesson02
+from lessons.lesson04 import exercises as lesson04
 
 # ------------------------------------------------------------------ comparing
 
@@ -142,7 +143,7 @@ def test_random_numbers_and_gradients_go_on_as_before():
 
     torch.rand(1)
     state = torch.get_rng_state()
-    checks.lesson02.scaled_attention.findings(careless)
+    lesson02.scaled_attention.findings(careless)
     assert torch.equal(torch.get_rng_state(), state) and torch.is_grad_enabled()
 
 
@@ -154,7 +155,7 @@ def test_the_lessons_own_settings_do_not_matter():
     torch.set_default_dtype(torch.float64)
     try:
         with torch.no_grad():
-            found = checks.lesson02.scaled_attention.findings(attention)
+            found = lesson02.scaled_attention.findings(attention)
         assert torch.get_default_dtype() == torch.float64
     finally:
         torch.set_default_dtype(torch.float32)
@@ -173,13 +174,13 @@ def test_patches_are_made_at_once_or_exclude_each_other():
 
 def test_findings_say_more_where_it_helps():
     """A picture, a word on the other part, the next trial, and what runs at least."""
-    exercise = checks.lesson04.split_and_join
+    exercise = lesson04.split_and_join
     found = exercise.findings(
         lambda x, n: x.reshape(len(x), n, x.size(1), -1),
         lambda c: c.reshape(len(c), c.size(2), -1),
     )
     assert found[0].draw and "Your join undoes it" in found[0].text
-    mixed = checks.lesson02.scaled_attention.findings(
+    mixed = lesson02.scaled_attention.findings(
         lambda q, k, v: [x.view(v.shape) for x in attention(q, k, v)]
     )
     assert "only where all axes have the same size" in mixed[-1].text
@@ -189,7 +190,7 @@ def test_findings_say_more_where_it_helps():
         weights = weights / weights.sum(-1, keepdim=True)
         return weights @ value, weights
 
-    found = checks.lesson02.masked_attention.findings(late)
+    found = lesson02.masked_attention.findings(late)
     assert "".join(finding.mark for finding in found) == "✓✓✓✓✓✗"
     assert "before the softmax" in found[-1].text
 

@@ -3,11 +3,11 @@
 import pytest
 import torch
 
-from helpers.experiments import copying, hidden_words
-from helpers.experiments.copying import head_scores, head_weights, known, share_right
-from helpers.experiments.hidden_words import SIDES, HiddenWordReader, each_word
 from helpers.modern.language_model import LanguageModel, LanguageModelConfig
-from studies.copying_heads import switched_off
+from lessons.lesson18 import copying, hidden_words
+from lessons.lesson18.copying import head_scores, head_weights, known, share_right
+from lessons.lesson18.hidden_words import SIDES, HiddenWordReader, each_word
+from lessons.lesson18.studies.copying_heads import switched_off
 
 
 @pytest.fixture

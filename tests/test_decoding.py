@@ -5,13 +5,11 @@ import math
 
 import pytest
 import torch
-from samples import SIZES, randomise, small_model
 from torch import nn
 from torch.testing import assert_close
 
 from helpers import BOS, EOS, PAD
 from helpers.caching import CachedDecoding
-from helpers.debugger.sealed import KEPT
 from helpers.decoding import (
     Decodable,
     PrefixDecoding,
@@ -27,9 +25,11 @@ from helpers.decoding import (
 )
 from helpers.interop.torch_translator import TorchTranslator
 from helpers.masks import decoder_mask, padding_mask
-from helpers.readings import build_reading
-from helpers.readings.pure_attention import AttentionOnlyTranslator
 from helpers.transformer import Transformer, TransformerConfig
+from lessons.lesson15.sealed import KEPT
+from lessons.lesson16.readings import build_reading
+from lessons.lesson16.readings.pure_attention import AttentionOnlyTranslator
+from samples import SIZES, randomise, small_model
 
 
 def sources(rows=5, length=6):

@@ -8,17 +8,17 @@ from functools import partial
 
 import pytest
 import torch
-from samples import SIZES, sentences, small_model
 
 from helpers.attention import record_attention
 from helpers.batching import Batch
-from helpers.debugger.mutants import listed_layers, plain_table
 from helpers.decoding import next_token_scores, start_decoding
 from helpers.masks import padding_mask
 from helpers.probes import influence
-from helpers.readings import build_reading
-from helpers.readings.pure_attention import AttentionOnlyTranslator
 from helpers.transformer import TransformerConfig
+from lessons.lesson15.mutants import listed_layers, plain_table
+from lessons.lesson16.readings import build_reading
+from lessons.lesson16.readings.pure_attention import AttentionOnlyTranslator
+from samples import SIZES, sentences, small_model
 
 
 def attention_only():

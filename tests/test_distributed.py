@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from test_translator import folder  # noqa: F401  (a tiny Multi30k)
 
 from helpers import PAD
 from helpers.batching import make_batch, share
 from helpers.scale.processes import process_group
 from helpers.translator import MODEL_FILE, Translator
 from helpers.translator.command_line import RUN_FILE, main
+from test_translator import folder  # noqa: F401  (a tiny Multi30k)
 
 ROOT = Path(__file__).parents[1]
 SCRIPT = str(ROOT / "tests" / "distributed_script.py")

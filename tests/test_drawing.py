@@ -7,9 +7,9 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import pytest
 import torch
-from drawings.attention import KEY, QUERY, VALUE
 from matplotlib.colors import to_hex
 
+from drawings.attention import KEY, QUERY, VALUE
 from helpers.plots import drawing, medians
 
 EXAMPLES = {

@@ -5,7 +5,6 @@ from functools import partial
 
 import pytest
 import torch
-from samples import small_model
 
 from helpers import EOS
 from helpers.batching import pad
@@ -19,6 +18,7 @@ from helpers.evaluation import (
 )
 from helpers.training import evaluate_loss
 from helpers.translator import RECIPES, build, with_seed
+from samples import small_model
 
 
 def test_exact_match_is_the_share_of_equal_translations():

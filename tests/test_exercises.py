@@ -12,18 +12,21 @@ from itertools import combinations
 import pytest
 import torch
 
-from helpers import checks
-from helpers.checks.comparing import plain
-from helpers.checks.engine import Exercise
-from helpers.checks.findings import Check
-from helpers.checks.running import definitions
-from helpers.checks.values import Values
+from lessons.checking.comparing import plain
+from lessons.checking.engine import Exercise
+from lessons.checking.findings import Check
+from lessons.checking.running import definitions
+from lessons.checking.values import Values
+from lessons.lesson02 import exercises as lesson02
+from lessons.lesson06 import exercises as lesson06
 from tools import laws, notebooks
+from tools.reproducible import ROOT
 
+LESSONS = sorted(path.parent.name for path in ROOT.glob("lessons/*/exercises.py"))
 TABLES = {
     f"{lesson}-{name}": value
-    for lesson in checks.LESSONS
-    for name, value in vars(import_module(f"helpers.checks.{lesson}")).items()
+    for lesson in LESSONS
+    for name, value in vars(import_module(f"lessons.{lesson}.exercises")).items()
     if isinstance(value, Check)
 }
 CODE = {name: x for name, x in TABLES.items() if isinstance(x, Exercise)}
@@ -149,7 +152,7 @@ def test_two_mistakes_at_once_are_not_praised(exercise):
 
 
 def test_two_mistakes_have_both_names():
-    exercise = checks.lesson02.scaled_attention
+    exercise = lesson02.scaled_attention
     (part,) = exercise.parts
     rows = {row[0].split(":")[0]: row for row in part.rows()}
     names = "the scale is forgotten", "the softmax runs over the queries"
@@ -159,7 +162,7 @@ def test_two_mistakes_have_both_names():
 
 
 def test_an_encoder_of_wrong_layers_is_told_where_the_fault_may_lie():
-    exercise = checks.lesson06.encoder
+    exercise = lesson06.encoder
     part = exercise.parts[0]
     wrong_layer = exercise.reference(part, part.rows()[-1])
 

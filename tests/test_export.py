@@ -2,9 +2,10 @@
 
 import pytest
 import torch
-from samples import SIZES, sentences, small_model
 from torch.export import Dim
 from torch.testing import assert_close
+
+from samples import SIZES, sentences, small_model
 
 CLOSE = {"atol": 1e-5, "rtol": 1e-5}
 LONGEST = SIZES["max_length"]

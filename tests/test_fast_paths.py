@@ -6,16 +6,16 @@ from collections import Counter
 
 import pytest
 import torch
-from samples import SIZES, sentences, small_model
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from helpers import BOS, EOS, PAD, checks
+from helpers import BOS, EOS, PAD
 from helpers.attention import record_attention
 from helpers.batching import Batch, make_batch
 from helpers.decoding import beam_search, greedy_decode
 from helpers.runtime import faster_on_cpu
 from helpers.training import Trainer, TrainingConfig, evaluate_loss, token_loss
+from samples import SIZES, sentences, small_model
 
 ATTENTIONS = 6  # two encoder layers, two decoder layers with two each
 FUSED = "_scaled_dot_product_flash_attention_for_cpu"
@@ -245,20 +245,3 @@ def test_the_model_brings_no_package_along_but_torch():
         "print(*{name.partition('.')[0] for name in set(sys.modules) - before})"
     )
     assert set(printed(code)) - set(sys.stdlib_module_names) == {"helpers"}
-
-
-@pytest.mark.slow
-def test_a_lesson_s_checks_are_loaded_when_they_are_used():
-    code = (
-        "import sys; from helpers import checks; "
-        "from helpers.debugger import adapters, mutants, properties, sealed; "
-        "print(*sys.modules); checks.lesson01; print(*sys.modules)"
-    )
-    names = [name for name in printed(code) if ".checks.lesson" in name]
-    assert names == ["helpers.checks.lesson01"]
-
-
-def test_checks_of_a_lesson_that_does_not_exist():
-    with pytest.raises(AttributeError, match=f"{checks.LESSONS[-1]}: not 'lesson99'"):
-        _ = checks.lesson99
-    assert {"lesson00", "lesson16"} <= {*dir(checks)}

@@ -4,8 +4,10 @@ import pytest
 import torch
 
 from helpers.attention import attention
-from helpers.checks import lesson03
-from helpers.experiments.leak import (
+from helpers.masks import causal_mask
+from helpers.probes import influence
+from lessons.lesson03 import exercises
+from lessons.lesson03.leak import (
     LENGTH,
     LETTERS,
     Guesser,
@@ -14,8 +16,6 @@ from helpers.experiments.leak import (
     losses_of,
     renormalised,
 )
-from helpers.masks import causal_mask
-from helpers.probes import influence
 
 REAL, PAST = torch.arange(5) < 3, causal_mask(5)[0, 0]
 REACHES = {
@@ -29,7 +29,7 @@ REACHES = {
 @pytest.mark.parametrize("letter", REACHES)
 def test_a_suspect_does_what_the_answer_says_of_it(letter):
     itself = torch.eye(5).bool()
-    found = influence(lesson03.SUSPECTS[letter], torch.randn(1, 5, 8)) > 0
+    found = influence(exercises.SUSPECTS[letter], torch.randn(1, 5, 8)) > 0
     assert torch.equal((found | itself)[:3], (REACHES[letter] | itself)[:3])
 
 

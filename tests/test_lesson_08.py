@@ -4,9 +4,9 @@ import torch
 from torch.profiler import profile
 
 from helpers.batching import Batch
-from helpers.experiments.assembly import mean_loss
-from helpers.experiments.costs import kept_numbers
+from helpers.probes import kept_numbers
 from helpers.transformer import Transformer, TransformerConfig
+from lessons.lesson08.assembly import mean_loss
 
 
 def test_a_step_needs_two_gradients_of_the_logits_size_besides_what_is_kept():

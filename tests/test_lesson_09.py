@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from helpers.checks import lesson09
+from lessons.lesson09 import exercises
 
 SEEDS = pytest.mark.parametrize("start", range(3))
 
@@ -11,8 +11,8 @@ SEEDS = pytest.mark.parametrize("start", range(3))
 @pytest.mark.slow
 @SEEDS
 def test_a_healthy_training_and_one_with_padding_in_its_loss(start):
-    healthy = lesson09.run_with("healthy", start)
-    padded = lesson09.run_with("padding in the loss", start)
+    healthy = exercises.run_with("healthy", start)
+    padded = exercises.run_with("padding in the loss", start)
     for run in (healthy, padded):
         assert run.exact > 0.95 and run.validation_loss[-1] < 0.05
         assert run.exchanged_loss > 7
@@ -24,7 +24,7 @@ def test_a_healthy_training_and_one_with_padding_in_its_loss(start):
 @pytest.mark.slow
 @SEEDS
 def test_each_fault_shows_its_sign(start):
-    runs = {fault: lesson09.run_with(fault, start) for fault in lesson09.SIGNS}
+    runs = {fault: exercises.run_with(fault, start) for fault in exercises.SIGNS}
     few, sees = runs["too few sentences"], runs["sees the future"]
     deaf, fast = runs["memory is zeros"], runs["rate too high"]
     unshifted = runs["labels not shifted"]
@@ -44,5 +44,5 @@ def test_each_fault_shows_its_sign(start):
 @pytest.mark.slow
 def test_trainings_leave_chance_as_it_was():
     before = torch.get_rng_state()
-    lesson09.run_with("memory is zeros")
+    exercises.run_with("memory is zeros")
     assert torch.equal(before, torch.get_rng_state())

@@ -4,7 +4,7 @@ from itertools import permutations
 
 import pytest
 
-from helpers.checks.lesson16 import EVIDENCE, WHOSE, memories, whose
+from lessons.lesson16.exercises import EVIDENCE, WHOSE, memories, whose
 
 PLACES = [*WHOSE]
 

@@ -9,13 +9,13 @@ import json
 import re
 
 import pytest
-from samples import small_model
 
 from helpers.corpus import toy_corpus
 from helpers.corpus.alignments import SentencePair
 from helpers.corpus.phenomena import phenomena
 from helpers.text import Vocabulary
 from helpers.translator import MODEL_FILE, Translator
+from samples import small_model
 from tools import live_translator
 from tools.live_translator import PAGE, SPLITS, compact, links_of
 

@@ -4,7 +4,6 @@ import math
 
 import pytest
 import torch
-from samples import SIZES, layer_sizes, randomise, sentences, small_model
 from torch import nn
 from torch.testing import assert_close
 
@@ -17,6 +16,7 @@ from helpers.layers import FeedForward, LayerNorm, Residual
 from helpers.masks import causal_mask, decoder_mask, padding_mask
 from helpers.positions import PositionalEncoding, positional_encoding
 from helpers.transformer import Transformer, TransformerConfig
+from samples import SIZES, layer_sizes, randomise, sentences, small_model
 
 pytestmark = pytest.mark.usefixtures("seed")
 NORM_ORDERS = pytest.mark.parametrize("norm_first", [False, True])

@@ -6,7 +6,6 @@ from torch import nn
 
 from helpers.attention import MultiHeadAttention
 from helpers.caching import AttentionCache
-from helpers.experiments import long_texts, other_clocks, since_2017, told_places
 from helpers.interop.huggingface import copy_llama_layer, copy_rms_norm
 from helpers.masks import causal_mask
 from helpers.modern.attention import GroupedQueryAttention
@@ -14,6 +13,7 @@ from helpers.modern.block import ModernBlock
 from helpers.modern.feed_forward import SwiGLU
 from helpers.modern.norm import RMSNorm
 from helpers.modern.rotary import rotary_angles, rotate
+from lessons.lesson17 import changes, cross_places, long_texts, position_schemes
 
 LENGTH = 11
 
@@ -190,15 +190,15 @@ def test_a_mask_that_does_not_fit():
 @pytest.mark.slow
 def test_variants_have_about_as_many_parameters():
     counts = {
-        name: sum(p.numel() for p in since_2017.variant(change, 0).parameters())
-        for name, change in since_2017.CHANGES.items()
+        name: sum(p.numel() for p in changes.variant(change, 0).parameters())
+        for name, change in changes.CHANGES.items()
     }
     assert all(0.98 < count / counts["2017"] < 1.01 for count in counts.values())
 
 
-@pytest.mark.parametrize("name", since_2017.CHANGES)
+@pytest.mark.parametrize("name", changes.CHANGES)
 def test_variants_hide_the_future_and_their_padding(name):
-    model = since_2017.variant(since_2017.CHANGES[name], 0).eval()
+    model = changes.variant(changes.CHANGES[name], 0).eval()
     source, target = torch.tensor([[5, 6, 7, 3]]), torch.tensor([[2, 5, 9, 4]])
     logits = model(source, target)
     later = model(source, torch.tensor([[2, 5, 9, 8]]))
@@ -210,8 +210,8 @@ def test_variants_hide_the_future_and_their_padding(name):
 
 
 def test_grouped_heads_of_as_many_keys_are_multi_head_attention():
-    theirs, ours = MultiHeadAttention(12, 3), since_2017.GroupedHeads(12, 3, 3)
-    turned = since_2017.RotaryAttention(12, 3, 3, max_length=9)
+    theirs, ours = MultiHeadAttention(12, 3), changes.GroupedHeads(12, 3, 3)
+    turned = changes.RotaryAttention(12, 3, 3, max_length=9)
     x = torch.randn(2, 5, 12)
     for module in (ours, turned):
         module.load_state_dict(theirs.state_dict())
@@ -223,7 +223,7 @@ def test_grouped_heads_of_as_many_keys_are_multi_head_attention():
 
 
 def test_no_biases_means_none():
-    model = since_2017.variant(since_2017.CHANGES["no biases"], 0)
+    model = changes.variant(changes.CHANGES["no biases"], 0)
     assert not [name for name, _ in model.named_parameters() if name.endswith("bias")]
 
 
@@ -279,11 +279,13 @@ def test_clocks_stop_at_a_distance(seed):
 def test_readers_with_their_own_clocks_are_right_as_often(seed):
     reader = long_texts.TextReader("rotary")
     due = long_texts.right(reader, "look back", 40)[-16:].mean().item()
-    found = other_clocks.right_at_the_end(reader, rotary_angles(40, 8))
+    found = position_schemes.right_at_the_end(reader, rotary_angles(40, 8))
     assert found == pytest.approx(due)
-    assert other_clocks.right_at_the_end(reader, 2 * rotary_angles(40, 8)) != found
+    assert position_schemes.right_at_the_end(reader, 2 * rotary_angles(40, 8)) != found
     due = long_texts.right(reader, "latest mark", 40)[-16:].mean().item()
-    found = other_clocks.right_at_the_end(reader, rotary_angles(40, 8), "latest mark")
+    found = position_schemes.right_at_the_end(
+        reader, rotary_angles(40, 8), "latest mark"
+    )
     assert found == pytest.approx(due, abs=0.01)  # marks came up in every text by then
 
 
@@ -292,14 +294,14 @@ def test_one_far_letter_next_to_the_near_ones_is_one_more_letter(seed):
     reader = long_texts.TextReader("rotary")
     letters, answers = long_texts.texts("look back", 200, 64, seed=1)
     hits = reader(letters[:, 47:])[:, -1].argmax(dim=-1) == answers[:, -1]
-    found = other_clocks.right_with_one_far(reader, [16, 40])
+    found = position_schemes.right_with_one_far(reader, [16, 40])
     assert [*found] == [16, 40]
     assert found[16] == pytest.approx(hits.float().mean().item())
 
 
 @torch.no_grad()
 def test_rotary_attention_counts_the_places_of_each_side(seed):
-    ours = since_2017.RotaryAttention(12, 3, 3, max_length=9)
+    ours = changes.RotaryAttention(12, 3, 3, max_length=9)
     x, memory = torch.randn(2, 5, 12), torch.randn(2, 8, 12)
     whole = ours(x, memory, memory)
     ours.angles = ours.angles + 0.7 * torch.tensor([1.0, 0.1])  # both sides alike
@@ -308,11 +310,11 @@ def test_rotary_attention_counts_the_places_of_each_side(seed):
     assert (ours(x, swapped, swapped) - whole).abs().max() > 1e-4
 
 
-@pytest.mark.parametrize("in_self", told_places.WAYS)
-@pytest.mark.parametrize("in_cross", told_places.WAYS)
+@pytest.mark.parametrize("in_self", cross_places.WAYS)
+@pytest.mark.parametrize("in_cross", cross_places.WAYS)
 @torch.no_grad()
 def test_the_translator_is_told_its_places_where_it_should_be(in_self, in_cross):
-    model = told_places.told(in_self, in_cross, 0).eval()
+    model = cross_places.told(in_self, in_cross, 0).eval()
     source, turned = torch.tensor([[5, 6, 7, 3]]), torch.tensor([[6, 5, 7, 3]])
     swap = [1, 0, 2, 3]
     same = torch.allclose(
@@ -330,9 +332,9 @@ def test_the_translator_is_told_its_places_where_it_should_be(in_self, in_cross)
 
 
 def test_told_translators_keep_the_change_and_the_weights(seed):
-    for change in (since_2017.Change(), since_2017.ALL):
-        plain = told_places.told("rotary", "nothing", seed, change)
-        told = told_places.told("rotary", "rotary", seed, change)
+    for change in (changes.Change(), changes.ALL):
+        plain = cross_places.told("rotary", "nothing", seed, change)
+        told = cross_places.told("rotary", "rotary", seed, change)
         assert not plain.positions.state_dict()
         for one, other in zip(plain.parameters(), told.parameters(), strict=True):
             assert one.equal(other)

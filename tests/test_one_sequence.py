@@ -6,15 +6,19 @@ import pytest
 import torch
 
 from helpers import BOS, EOS, PAD
-from helpers.experiments import one_sequence, with_or_without_encoder
-from helpers.experiments.bilingual import trained_bilingual
-from helpers.experiments.letters import letter_nats
-from helpers.experiments.one_sequence import join, toy_pairs
-from helpers.experiments.with_or_without_encoder import Kind, build
 from helpers.modern.writing import generate
-from studies.language_model import KINDS as KINDS_OF_ALL
-from studies.language_model_places import KINDS as KINDS_OF_PLACES
-from studies.language_model_places import LONGER
+from lessons.lesson18 import one_sequence, with_or_without_encoder
+from lessons.lesson18.bilingual import trained_bilingual
+from lessons.lesson18.letters import letter_nats
+from lessons.lesson18.one_sequence import join, toy_pairs
+from lessons.lesson18.studies.language_model import (
+    KINDS as KINDS_OF_ALL,
+)
+from lessons.lesson18.studies.language_model_places import (
+    KINDS as KINDS_OF_PLACES,
+)
+from lessons.lesson18.studies.language_model_places import LONGER
+from lessons.lesson18.with_or_without_encoder import Kind, build
 
 KINDS = {**KINDS_OF_ALL, **KINDS_OF_PLACES, **LONGER}
 PAIRS = [([5, 6, 7], [8, 9]), ([5], [8, 9, 10, 11])]

@@ -4,7 +4,6 @@ import math
 
 import pytest
 import torch
-from test_training import fresh_model, id_pairs
 from torch.testing import assert_close
 
 from helpers.averaging import average_weights
@@ -16,6 +15,7 @@ from helpers.training import (
     TrainingConfig,
     token_loss,
 )
+from test_training import fresh_model, id_pairs
 
 
 def make_trainer(precision="fp32", epochs=3, compiled=False, **options):

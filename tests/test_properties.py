@@ -9,13 +9,13 @@ from matplotlib import pyplot as plt
 from torch import nn
 
 from helpers import PAD
-from helpers.debugger import properties
-from helpers.debugger.adapters import of_course
-from helpers.debugger.breaking import MUTANTS, mutant, small_model, swap
-from helpers.debugger.mutants import OpenAttention, SeesTheFuture
-from helpers.debugger.properties import CHECKS, FOURTEEN, Subject, failing
-from helpers.debugger.report import report_on
 from helpers.interop.torch_translator import TorchTranslator
+from lessons.lesson15.adapters import of_course
+from lessons.lesson15.breaking import MUTANTS, mutant, small_model, swap
+from lessons.lesson15.mutants import OpenAttention, SeesTheFuture
+from transformer_checkup import properties
+from transformer_checkup.properties import CHECKS, FOURTEEN, Subject, failing
+from transformer_checkup.report import report_on
 
 SIZES = {"d_model": 32, "n_heads": 4, "d_ff": 64, "n_layers": 2}
 

@@ -5,7 +5,6 @@ from functools import cache
 
 import pytest
 import torch
-from samples import SIZES, randomise, sentences
 from torch import nn
 from torch.nn import functional as F
 from torch.testing import assert_close
@@ -18,17 +17,18 @@ from helpers.decoding import (
     start_decoding,
     translate_ids,
 )
-from helpers.interop import mapping
 from helpers.positions import positional_encoding
-from helpers.readings import (
+from helpers.training import Trainer, TrainingConfig, evaluate_loss, token_loss
+from helpers.transformer import TransformerConfig
+from lessons.lesson16 import mapping
+from lessons.lesson16.readings import (
     READINGS,
     annotated,
     build_reading,
     lengths,
     pure_attention,
 )
-from helpers.training import Trainer, TrainingConfig, evaluate_loss, token_loss
-from helpers.transformer import TransformerConfig
+from samples import SIZES, randomise, sentences
 from tools import one_text
 
 D_MODEL, N_HEADS, D_FF = SIZES["d_model"], SIZES["n_heads"], SIZES["d_ff"]
@@ -45,7 +45,7 @@ def whole(test):
 @cache
 def d2l_blocks():
     """Imported by the first test that needs it: d2l takes seconds."""
-    from helpers.readings import d2l_blocks
+    from lessons.lesson16.readings import d2l_blocks
 
     return d2l_blocks
 

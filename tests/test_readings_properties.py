@@ -4,12 +4,12 @@ import pytest
 import torch
 
 from helpers import PAD
-from helpers.debugger.adapters import of_reading
-from helpers.debugger.properties import CHECKS
-from helpers.experiments.conventions import HeadsByView, MaskThrownAway, slips
-from helpers.readings import build_reading, lengths, pure_attention
-from helpers.readings.pure_attention import AttentionOnlyTranslator
 from helpers.transformer import TransformerConfig
+from lessons.lesson16.adapters import of_reading
+from lessons.lesson16.conventions import HeadsByView, MaskThrownAway, slips
+from lessons.lesson16.readings import build_reading, lengths, pure_attention
+from lessons.lesson16.readings.pure_attention import AttentionOnlyTranslator
+from transformer_checkup.properties import CHECKS
 
 SIZES = {"d_model": 32, "n_heads": 4, "d_ff": 64, "n_layers": 2}
 

@@ -5,14 +5,14 @@ import re
 import torch
 from nbformat import v4
 
-from helpers import checks
-from helpers.debugger import properties
-from helpers.debugger.adapters import of_hugging_face
-from helpers.debugger.faults import FAULTS
-from helpers.studies import study
+from faults import FAULTS
 from helpers.transformer import Transformer, TransformerConfig
+from lessons.lesson02 import exercises as lesson02
+from lessons.studies import study
 from tools import laws, minutes, notebooks
 from tools.reproducible import ROOT
+from transformer_checkup import properties
+from transformer_checkup.adapters import of_hugging_face
 
 README = (ROOT / "README.md").read_text("utf-8")
 TEXT = " ".join(README.split())  # without line breaks
@@ -81,7 +81,7 @@ def test_the_quoted_answer_of_a_check_is_what_it_says(capsys):
     wrong, _ = python_blocks()
     scope = {}
     exec(wrong, scope)
-    checks.lesson02.scaled_attention(scope["my_attention"])
+    lesson02.scaled_attention(scope["my_attention"])
     quoted = " ".join(re.findall("^> (.+)$", README, re.MULTILINE))
     assert capsys.readouterr().out.strip() == quoted
 

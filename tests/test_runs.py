@@ -4,10 +4,10 @@ import signal
 
 import pytest
 import torch
-from test_training import make_trainer
 
 from helpers.scale.checkpoints import resume_run
 from helpers.scale.runs import saved_epochs
+from test_training import make_trainer
 
 
 def interrupted_at(step):

@@ -9,12 +9,10 @@ import types
 
 import pytest
 import torch
-from samples import small_model
 from torch import nn
 from torch.testing import assert_close
 
 from helpers import runtime
-from helpers.interop.d2l import import_d2l
 from helpers.runtime import (
     PACKAGES,
     RUN_KINDS,
@@ -27,6 +25,8 @@ from helpers.runtime import (
     run_kind,
 )
 from helpers.training import Trainer, TrainingConfig
+from lessons.lesson16.d2l import import_d2l
+from samples import small_model
 
 
 def torchvision_modules():

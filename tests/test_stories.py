@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from helpers.attention import MultiHeadAttention
-from helpers.experiments.patching import record_contexts, replace_contexts
-from helpers.experiments.stories import (
+from helpers.patching import record_contexts, replace_contexts
+from lessons.lesson06.stories import (
     DRINKS,
     FACTS,
     WORDS,

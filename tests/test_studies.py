@@ -5,7 +5,7 @@ import sys
 import pandas as pd
 import pytest
 
-from helpers import studies as stored
+from lessons import studies as stored
 from studies import tables
 from studies.__main__ import main
 

@@ -7,8 +7,8 @@ import pytest
 
 from helpers.corpus import toy_corpus
 from helpers.corpus.words import DETERMINERS
-from helpers.experiments.carriers import FRENCH_NOUNS, NAMES, carriers, described_nouns
-from helpers.experiments.foods import (
+from helpers.text import split_words
+from lessons.lesson10.adjectives import (
     BEFORE_FRENCH,
     FOODS,
     articles_before_adjectives,
@@ -16,9 +16,14 @@ from helpers.experiments.foods import (
     has_de_adjective,
     new_sentences,
 )
-from helpers.experiments.glosses import Glossary, columns, mended
-from helpers.experiments.somebody import somebodys_outputs
-from helpers.text import split_words
+from lessons.lesson10.described_nouns import (
+    FRENCH_NOUNS,
+    NAMES,
+    carriers,
+    described_nouns,
+)
+from lessons.lesson10.glossary import Glossary, columns, mended
+from lessons.lesson10.other_outputs import somebodys_outputs
 
 
 @pytest.fixture(scope="module")

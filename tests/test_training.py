@@ -4,7 +4,6 @@ import math
 
 import pytest
 import torch
-from samples import SIZES, small_model
 from torch import nn
 from torch.nn.functional import cross_entropy
 from torch.testing import assert_close
@@ -21,6 +20,7 @@ from helpers.training import (
     token_loss,
 )
 from helpers.transformer import Transformer, TransformerConfig
+from samples import SIZES, small_model
 
 
 def id_pairs(count=60, seed=0):

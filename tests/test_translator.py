@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from samples import SIZES
 
 from helpers.multi30k import ParallelText
 from helpers.scale.checkpoints import CheckpointError, write_atomically
@@ -28,6 +27,7 @@ from helpers.translator import (
     with_seed,
 )
 from helpers.translator.command_line import RUN_FILE, main, saying_every
+from samples import SIZES
 
 ENGLISH = ["a dog runs.", "the cat sees a dog.", "the cat runs."]
 FRENCH = ["un chien court.", "le chat voit un chien.", "est-ce que le chat court ?"]

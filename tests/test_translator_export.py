@@ -9,17 +9,17 @@ import sys
 
 import pytest
 import torch
-from samples import SIZES, randomise
 
 from helpers.corpus import toy_corpus
 from helpers.decoding import translate_ids
 from helpers.multi30k import ParallelText
-from helpers.studies import study
 from helpers.text import SubwordTokenizer, Vocabulary
 from helpers.transformer import Transformer, TransformerConfig
 from helpers.translator import MODEL_FILE, Translator, command_line, export
 from helpers.translator.command_line import RUN_FILE, main
 from helpers.translator.export import ExportError, ServedTranslator, specification
+from lessons.studies import study
+from samples import SIZES, randomise
 from tools.reproducible import ROOT
 
 PAGE = (ROOT / "book" / "serving.md").read_text("utf-8")

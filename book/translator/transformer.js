@@ -232,7 +232,7 @@ function next_token_scores(model, tokens, memory) {
   return log_softmax(logits);
 }
 
-// ---- helpers/experiments/reading.py
+// ---- lessons/lesson12/reading.py
 // Run x through the layers, with the donor's vectors of `places` put in at `level`.
 function patch(layers, x, donor, level, places) {
   for (const layer of layers.slice(0, level)) [donor, x] = [layer(donor), layer(x)];

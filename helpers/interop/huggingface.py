@@ -6,7 +6,7 @@ Nothing is downloaded: their layers are built from a configuration, at random.
 import torch
 from torch import nn
 
-from helpers.interop.mapping import copy_layer_norm, copy_linear
+from helpers.interop.pytorch import copy_layer_norm, copy_linear
 from helpers.modern.block import ModernBlock
 from helpers.modern.gpt2 import GPT2, GPT2Block
 from helpers.modern.language_model import LanguageModel, LanguageModelConfig

@@ -1,4 +1,4 @@
-"""Copy the course's weights into PyTorch's modules, to compare the outputs.
+"""Copy weights between the course's modules and PyTorch's, to compare the outputs.
 
 Lesson 04 shows how for multi-head attention, lesson 06 for layers and stacks.
 """
@@ -54,3 +54,24 @@ def copy_stack(ours: nn.Module, theirs: nn.Module) -> None:
         copy_norm(ours.norm, theirs.norm)
     else:
         theirs.norm = None
+
+
+@torch.no_grad()
+def copy_linear(theirs: nn.Module, ours: nn.Linear) -> None:
+    """A linear layer, or a convolution of width 1, whose weight has one axis more.
+
+    A bias that only one of them has is zero, or left out.
+    """
+    ours.weight.copy_(theirs.weight.view_as(ours.weight))
+    if ours.bias is not None and theirs.bias is None:
+        ours.bias.zero_()
+    elif ours.bias is not None:
+        ours.bias.copy_(theirs.bias)
+
+
+@torch.no_grad()
+def copy_layer_norm(theirs: nn.LayerNorm, ours: LayerNorm) -> None:
+    """PyTorch's norm over the features."""
+    ours.gain.copy_(theirs.weight)
+    ours.bias.copy_(theirs.bias)
+    ours.eps = theirs.eps

@@ -8,10 +8,10 @@ from torch import nn
 from torch.func import functional_call
 from torch.nn import functional as F
 
-from helpers.experiments.assembly import parameters
 from helpers.masks import causal_mask, decoder_mask, padding_mask
 from helpers.positions import TokenEmbedding
 from helpers.transformer import Transformer, TransformerConfig
+from lessons.lesson08.assembly import parameters
 
 # ------------------------------------------------------------ 08.1 ids to logits
 

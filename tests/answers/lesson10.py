@@ -8,8 +8,8 @@ import numpy as np
 import torch
 
 from helpers.corpus.phenomena import phenomena
-from helpers.experiments.somebody import somebodys_outputs
 from helpers.text import split_words
+from lessons.lesson10.other_outputs import somebodys_outputs
 
 # ------------------------------------------------------------ 10.1 count the matches
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from helpers.evaluation import alignment_error_rate
-from helpers.experiments.reading import patch
+from lessons.lesson12.reading import patch
 
 # ------------------------------------------------------- 12.1 alignment error rate
 

@@ -10,7 +10,7 @@ import numpy as np
 import sacrebleu
 import torch
 
-from helpers.bootstrap import bleu_of
+from lessons.lesson13.bootstrap import bleu_of
 
 # ------------------------------------------------------------ 13.1 learn the merges
 

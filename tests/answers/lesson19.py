@@ -4,12 +4,12 @@ import math
 
 import torch
 
-from helpers import checks
 from helpers.attention import attention
+from lessons.lesson19 import exercises
 
-(STEP,) = checks.lesson19.step.parts
-(OVER_KEYS,) = checks.lesson19.over_keys.parts
-(TILE,) = checks.lesson19.tile_gradients.parts
+(STEP,) = exercises.step.parts
+(OVER_KEYS,) = exercises.over_keys.parts
+(TILE,) = exercises.tile_gradients.parts
 
 # ------------------------------------------------------------ 19.1 one more key
 
@@ -70,14 +70,12 @@ def with_nan_to_num(mixed, total, maximum, score, value):
 
 
 def with_a_maximum_detached_too_late(*given):
-    mixed, total, maximum = checks.lesson19.step.reference(STEP)(*given)
+    mixed, total, maximum = exercises.step.reference(STEP)(*given)
     return mixed, total, maximum.detach()
 
 
 def with_a_detached_total(mixed, total, maximum, score, value):
-    return checks.lesson19.step.reference(STEP)(
-        mixed, total.detach(), maximum, score, value
-    )
+    return exercises.step.reference(STEP)(mixed, total.detach(), maximum, score, value)
 
 
 def with_nan_gradients(mixed, total, maximum, score, value):
@@ -195,22 +193,20 @@ def in_two_passes(query, key, value, mask, block):
 
 def in_half_blocks(query, key, value, mask, block):
     """Fewer scores at a time than are allowed."""
-    reference = checks.lesson19.over_keys.reference(OVER_KEYS)
+    reference = exercises.over_keys.reference(OVER_KEYS)
     return reference(query, key, value, mask, max(1, block // 2))
 
 
 def with_four_axes(query, key, value, mask, block):
     """The mask has to have all its axes."""
     mask = mask.expand(-1, -1, -1, key.size(-2))
-    return checks.lesson19.over_keys.reference(OVER_KEYS)(
-        query, key, value, mask, block
-    )
+    return exercises.over_keys.reference(OVER_KEYS)(query, key, value, mask, block)
 
 
 def in_tiles(query, key, value, mask, block):
     """Blocks of queries as well, one map after the other."""
     mask = mask.expand(*query.shape[:-1], key.size(-2))
-    reference = checks.lesson19.over_keys.reference(OVER_KEYS)
+    reference = exercises.over_keys.reference(OVER_KEYS)
     maps = []
     flat = (x.flatten(0, 1)[:, None, None] for x in (query, key, value, mask))
     for q, k, v, m in zip(*flat, strict=True):
@@ -257,7 +253,7 @@ def in_blocks_of(size):
     """`block` is not used: `size(query, key)` is."""
 
     def answer(query, key, value, mask, block):
-        reference = checks.lesson19.over_keys.reference(OVER_KEYS)
+        reference = exercises.over_keys.reference(OVER_KEYS)
         return reference(query, key, value, mask, size(query, key))
 
     return answer
@@ -477,7 +473,7 @@ def through_autograd(query, key, value, mask, logsumexp, inner, grad_context):
 
 
 def in_another_order(*given):
-    query, key, value = checks.lesson19.tile_gradients.reference(TILE)(*given)
+    query, key, value = exercises.tile_gradients.reference(TILE)(*given)
     return value, key, query
 
 

@@ -1,6 +1,7 @@
 """What the tests of the book share: a server over a module's `site`, and a browser."""
 
 import pytest
+
 from chromium import DESKTOP, browser, emulate, served
 
 

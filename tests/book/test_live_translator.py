@@ -10,6 +10,7 @@ import shutil
 
 import pytest
 import torch
+
 from chromium import (
     DESKTOP,
     PHONE,
@@ -20,17 +21,16 @@ from chromium import (
     served,
     wait,
 )
-from samples import small_model
-
 from helpers import EOS, SPECIAL_TOKENS
 from helpers.attention import record_attention
 from helpers.batching import make_batch
 from helpers.corpus import toy_corpus
 from helpers.decoding import inference
-from helpers.experiments.patching import replace_contexts
-from helpers.experiments.reading import patched_memory, write
+from helpers.patching import replace_contexts
 from helpers.text import Vocabulary
 from helpers.translator import Translator, trained_toy
+from lessons.lesson12.reading import patched_memory, write
+from samples import small_model
 from tools.live_translator import PAGE, write_data
 
 pytestmark = needs_chromium

@@ -9,9 +9,9 @@ from pathlib import Path
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
 import pytest
-from chromium import PHONE, emulate, errors, messages, needs_chromium, wait
 
 from book.__main__ import SPHINX, build
+from chromium import PHONE, emulate, errors, messages, needs_chromium, wait
 
 pytestmark = [
     needs_chromium,

@@ -14,7 +14,6 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 from chromium import browser, needs_chromium, wait
-
 from tools.reproducible import ROOT
 
 LESSON = "12_reading_attention.ipynb"

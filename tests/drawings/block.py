@@ -1,25 +1,23 @@
-"""Examples of each drawing in helpers/plots/mechanisms/block.py."""
+"""Examples of each drawing in lessons/lesson05/draw.py."""
 
 import matplotlib.pyplot as plt
 import pandas as pd
 
-from helpers.plots.mechanisms import block
+from lessons.lesson05 import draw
 
 ROWS = ["the", "cat", "sleeps", "<pad>", "a", "bird", "sings", "loudly"]
 LINES = {
     name: [{"gradient": [0.5] * 24, "difference": [0.97] * 25}] * 2
-    for name in block.LOOKS
+    for name in draw.LOOKS
 }
 RUNS = pd.DataFrame(
     {"blocks": depth, "wiring": name, "steps": None if name == "bare" else 300.0}
-    for name in block.LOOKS
+    for name in draw.LOOKS
     for depth in (2, 6)
 )
 DRAWINGS = {
-    "feed_forward": lambda: block.draw_feed_forward(
-        ["the", "cat", "sleeps"], 512, 2048
-    ),
-    "norm_axes": lambda: block.draw_norm_axes(
+    "feed_forward": lambda: draw.draw_feed_forward(["the", "cat", "sleeps"], 512, 2048),
+    "norm_axes": lambda: draw.draw_norm_axes(
         ROWS,
         {
             "layer norm": lambda row, feature: row == 1,
@@ -27,12 +25,12 @@ DRAWINGS = {
             "batch norm": lambda row, feature: feature == 2,
         },
     ),
-    "stream": lambda: block.draw_stream(["attention", "feed-\nforward"] * 2),
-    "wirings": block.draw_wirings,
-    "wiring_lines": lambda: block.wiring_lines(
+    "stream": lambda: draw.draw_stream(["attention", "feed-\nforward"] * 2),
+    "wirings": draw.draw_wirings,
+    "wiring_lines": lambda: draw.wiring_lines(
         LINES, {"gradient": "gradient", "difference": "positions differ"}, title=""
     ),
-    "steps_to_learn": lambda: block.steps_to_learn(
+    "steps_to_learn": lambda: draw.steps_to_learn(
         RUNS, x="blocks", hue="wiring", title="", limit=1000, ax=plt.subplots()[1]
     ),
 }

@@ -1,8 +1,8 @@
-"""Examples of each drawing in helpers/plots/mechanisms/blocks.py."""
+"""Examples of each drawing in lessons/lesson19/draw.py."""
 
 import torch
 
-from helpers.plots.mechanisms import blocks
+from lessons.lesson19 import draw
 
 RUNNING = {
     "exp(maximum)": [2, 2, 4, 8, 8],
@@ -13,10 +13,10 @@ CAUSAL = torch.ones(24, 24).tril() == 1
 VISITED = torch.ones(6, 6).tril() == 1
 NAMES = ("window", "two documents")
 DRAWINGS = {
-    "running": lambda: blocks.draw_running([2, 1, 4, 8, 1], RUNNING),
-    "tiles": lambda: blocks.draw_tiles(3, 12),
-    "backward": blocks.draw_backward,
-    "visited": lambda: blocks.draw_visited(
+    "running": lambda: draw.draw_running([2, 1, 4, 8, 1], RUNNING),
+    "tiles": lambda: draw.draw_tiles(3, 12),
+    "backward": draw.draw_backward,
+    "visited": lambda: draw.draw_visited(
         dict.fromkeys(NAMES, CAUSAL), dict.fromkeys(NAMES, VISITED), 4
     ),
 }

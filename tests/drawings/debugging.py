@@ -1,7 +1,7 @@
-"""Examples of the drawings in helpers/plots/mechanisms/debugging.py."""
+"""Examples of the drawings in lessons/lesson15/draw.py."""
 
-from helpers.plots.mechanisms import debugging
+from lessons.lesson15 import draw
 
 DRAWINGS = {
-    "two ways": lambda: debugging.draw_two_ways(["<bos>", "il", "voit", "le"]),
+    "two ways": lambda: draw.draw_two_ways(["<bos>", "il", "voit", "le"]),
 }

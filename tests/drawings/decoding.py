@@ -1,11 +1,11 @@
-"""Examples of each drawing in helpers/plots/mechanisms/decoding.py."""
+"""Examples of each drawing in lessons/lesson11/draw.py."""
 
-from helpers.plots.mechanisms import decoding
+from lessons.lesson11 import draw
 
 WRITTEN = ["<bos>", "la", "vieille", "reine", "dort", "."]
 SOURCE = ["the", "old", "queen", "sleeps", ".", "<eos>"]
 
 DRAWINGS = {
-    "cache": lambda: decoding.draw_cache(WRITTEN, SOURCE),
-    "cache_of_a_short_sentence": lambda: decoding.draw_cache(WRITTEN[:3], SOURCE[:4]),
+    "cache": lambda: draw.draw_cache(WRITTEN, SOURCE),
+    "cache_of_a_short_sentence": lambda: draw.draw_cache(WRITTEN[:3], SOURCE[:4]),
 }

@@ -1,12 +1,12 @@
-"""Examples of each drawing in helpers/plots/mechanisms/heads.py."""
+"""Examples of each drawing in lessons/lesson04/draw.py."""
 
-from helpers.experiments.rings import WORDS
-from helpers.plots.mechanisms import heads
+from lessons.lesson04 import draw
+from lessons.lesson04.rings import WORDS
 
 DRAWINGS = {
-    "two_looks": lambda: heads.draw_two_looks(WORDS, 4),
-    "block": lambda: heads.draw_block(6, 24, 3),
-    "sum": lambda: heads.draw_sum(6, 24, 3),
-    "sum_of_two": lambda: heads.draw_sum(10, 512, 2),
-    "block_of_two": lambda: heads.draw_block(10, 512, 2),
+    "two_looks": lambda: draw.draw_two_looks(WORDS, 4),
+    "block": lambda: draw.draw_block(6, 24, 3),
+    "sum": lambda: draw.draw_sum(6, 24, 3),
+    "sum_of_two": lambda: draw.draw_sum(10, 512, 2),
+    "block_of_two": lambda: draw.draw_block(10, 512, 2),
 }

@@ -1,9 +1,9 @@
-"""Examples of each drawing in helpers/plots/mechanisms/masks.py."""
+"""Examples of each drawing in lessons/lesson03/draw.py."""
 
 import torch
 
 from helpers.masks import causal_mask, decoder_mask, padding_mask
-from helpers.plots.mechanisms import masks
+from lessons.lesson03 import draw
 
 WORDS = ["<bos>", "the", "cat", "sleeps", "<eos>"]
 DOCUMENTS = [WORDS[:4], ["<bos>", "she", "reads"]]
@@ -17,12 +17,12 @@ PANELS = {
 }
 BOTH = padding_mask(TOKENS), causal_mask(5), decoder_mask(TOKENS)
 DRAWINGS = {
-    "shift": lambda: masks.draw_shift(WORDS),
-    "three_tables": lambda: masks.draw_three_tables(
+    "shift": lambda: draw.draw_shift(WORDS),
+    "three_tables": lambda: draw.draw_three_tables(
         SCORES, causal_mask(4)[0, 0], WORDS[:4]
     ),
-    "masks": lambda: masks.draw_masks(PANELS, "Padding"),
-    "one_mask": lambda: masks.draw_masks({"": (BOTH[1][0, 0], LETTER)}, "Causal mask"),
-    "and": lambda: masks.draw_and(*BOTH, ["sentence 1", "sentence 2"]),
-    "packing": lambda: masks.draw_packing(DOCUMENTS),
+    "masks": lambda: draw.draw_masks(PANELS, "Padding"),
+    "one_mask": lambda: draw.draw_masks({"": (BOTH[1][0, 0], LETTER)}, "Causal mask"),
+    "and": lambda: draw.draw_and(*BOTH, ["sentence 1", "sentence 2"]),
+    "packing": lambda: draw.draw_packing(DOCUMENTS),
 }

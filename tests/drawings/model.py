@@ -1,8 +1,8 @@
-"""Examples of each drawing in helpers/plots/mechanisms/model.py."""
+"""Examples of each drawing in lessons/lesson08/draw.py."""
 
 import torch
 
-from helpers.plots.mechanisms import model
+from lessons.lesson08 import draw
 
 
 def words(ids):
@@ -13,7 +13,7 @@ def shapes(source_length, target_length):
     source = torch.full((2, source_length), 5)
     target = torch.full((2, target_length), 6)
     source[0, -2:] = 0
-    model.draw_shapes(source, target, words, 30)
+    draw.draw_shapes(source, target, words, 30)
 
 
 def bar():
@@ -27,17 +27,17 @@ def bar():
         "norms",
     )
     counts = dict(zip(names, (30, 10, 10, 10, 20, 20, 0), strict=True))
-    model.parameter_bar(counts, title="A bar")
+    draw.parameter_bar(counts, title="A bar")
 
 
 DRAWINGS = {
     "shapes": lambda: shapes(10, 12),
     "shapes_of_shorter_ones": lambda: shapes(8, 7),
     "bar": bar,
-    "memory": lambda: model.memory_bar(
+    "memory": lambda: draw.memory_bar(
         {"four for each weight": 1, "activations": 13, "start of backward": 7},
         title="Memory",
     ),
-    "logits": lambda: model.draw_logits(torch.linspace(-2, 4, 30), 29, title="Logits"),
-    "same_row": model.draw_same_row,
+    "logits": lambda: draw.draw_logits(torch.linspace(-2, 4, 30), 29, title="Logits"),
+    "same_row": draw.draw_same_row,
 }

@@ -1,10 +1,10 @@
-"""Examples of each drawing in helpers/plots/mechanisms/modern.py."""
+"""Examples of each drawing in lessons/lesson17/draw.py."""
 
 import pandas as pd
 import torch
 
 from helpers.modern.rotary import rotary_angles, rotate
-from helpers.plots.mechanisms import modern
+from lessons.lesson17 import draw
 
 TURNED = rotate(torch.tensor([[1.0, 0.0]]).expand(9, 2), rotary_angles(9, 2))
 SHARES = pd.DataFrame(
@@ -32,25 +32,25 @@ STEPS = pd.DataFrame(
     for seed in range(3)
 )
 DRAWINGS = {
-    "two_blocks": modern.draw_two_blocks,
-    "rotation": lambda: modern.draw_rotation([(3, 1), (5, 3), (8, 6)], TURNED, TURNED),
-    "clocks": lambda: modern.draw_clocks(
+    "two_blocks": draw.draw_two_blocks,
+    "rotation": lambda: draw.draw_rotation([(3, 1), (5, 3), (8, 6)], TURNED, TURNED),
+    "clocks": lambda: draw.draw_clocks(
         {f"distance {d}": (d, 0.1 * d) for d in (3, 9, 44, 47)},
         swept=1.5,
         title="Two hands",
     ),
-    "lengths": lambda: modern.draw_lengths(SHARES, trained=8, title="one task"),
-    "stops": lambda: modern.draw_stops(STOPS, HIGH, title="two clocks"),
-    "steps": lambda: modern.draw_steps(STEPS, (195, 210), title="steps", hue="cross"),
-    "echoes": lambda: modern.draw_echoes(
+    "lengths": lambda: draw.draw_lengths(SHARES, trained=8, title="one task"),
+    "stops": lambda: draw.draw_stops(STOPS, HIGH, title="two clocks"),
+    "steps": lambda: draw.draw_steps(STEPS, (195, 210), title="steps", hue="cross"),
+    "echoes": lambda: draw.draw_echoes(
         torch.randn(4, 30, generator=torch.Generator().manual_seed(0)),
         {place: place / 30 for place in range(8, 30)},
         wanted=3,
         trained=8,
         titles=["above", "below"],
     ),
-    "gate": lambda: modern.draw_gate(64, 128, 85),
-    "shared_heads": lambda: modern.draw_shared_heads(
+    "gate": lambda: draw.draw_gate(64, 128, 85),
+    "shared_heads": lambda: draw.draw_shared_heads(
         4, [("multi-head", 4), ("grouped", 2), ("multi-query", 1)]
     ),
 }

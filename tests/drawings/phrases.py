@@ -1,9 +1,9 @@
-"""Examples of each drawing in helpers/plots/mechanisms/phrases.py."""
+"""Examples of each drawing in lessons/lesson10/draw.py."""
 
-from helpers.plots.mechanisms import phrases
+from lessons.lesson10 import draw
 
 DRAWINGS = {
-    "two_orders": lambda: phrases.draw_two_orders(
+    "two_orders": lambda: draw.draw_two_orders(
         {
             "noun first": (["the", "black", "cat"], ["le", "chat", "noir"], (0, 2, 1)),
             "adjective first": (

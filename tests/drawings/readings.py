@@ -1,16 +1,16 @@
-"""Examples of each drawing in helpers/plots/mechanisms/readings.py."""
+"""Examples of each drawing in lessons/lesson16/draw.py."""
 
 from functools import partial
 
 import torch
 
-from helpers.plots.mechanisms import readings
+from lessons.lesson16 import draw
 
 SEEN = torch.tensor([[True, True, False]] * 2)
 DRAWINGS = {
-    f"reading_{key}": partial(readings.draw_reading, key) for key in readings.READINGS
+    f"reading_{key}": partial(draw.draw_reading, key) for key in draw.READINGS
 } | {
-    "masks": lambda: readings.draw_masks(
+    "masks": lambda: draw.draw_masks(
         {"A": SEEN[:1], "B": 2, "D": ~SEEN, "E": SEEN},
         ["le", "chat"],
         ["the", "cat", "."],

@@ -1,0 +1,105 @@
+"""Examine a model from a shell: python -m transformer_checkup module:build_model
+
+build_model() gives a Subject, a model of Hugging Face's, or any Module or function that
+takes ids and gives logits; then --vocab is needed. The exit status is 0 if no check
+fails, 1 if one does, 2 if there is nothing to examine.
+"""
+
+import argparse
+import importlib
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from torch import nn
+
+from transformer_checkup.adapters import of_hugging_face
+from transformer_checkup.given import KINDS
+from transformer_checkup.properties import CHECKS, Subject, examine
+from transformer_checkup.report import chosen
+from transformer_checkup.subject import says
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Examine what the command line names."""
+    options = parser().parse_args(arguments)
+    only = options.only or None
+    try:
+        subject = subject_of(imported(options.builder), options)
+        chosen(subject, only)  # whether there are such checks
+    except (Exception, SystemExit) as error:  # whatever the builder's module may raise
+        said = str(error) if isinstance(error, ValueError) else says(error)
+        print(f"{options.builder}: {said}", file=sys.stderr)
+        return 2
+    report = examine(subject, draw=False, only=only)
+    if not report.judged:
+        return 2
+    return 0 if report.sound else 1
+
+
+def parser() -> argparse.ArgumentParser:
+    """What the command line takes."""
+    made = argparse.ArgumentParser(
+        prog="python -m transformer_checkup",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    made.add_argument("builder", metavar="MODULE:FUNCTION")
+    made.add_argument("--kind", choices=KINDS, help="encoder-decoder unless told")
+    made.add_argument("--vocab", type=int, help="of the source, or of both sides")
+    made.add_argument("--target-vocab", type=int)
+    made.add_argument("--longest", type=int, help="a length that it ought to take")
+    made.add_argument("--trained", action="store_true")
+    made.add_argument("--left-padding", action="store_true")
+    names = {"metavar": "CHECK", "action": "append", "default": []}
+    made.add_argument("--skip", help=", ".join(CHECKS), **names)
+    made.add_argument("--only", **names)
+    return made
+
+
+def imported(name: str) -> Callable:
+    """The function package.module:function. ValueError if there is none."""
+    module, _, function = name.partition(":")
+    if not function:
+        raise ValueError("write package.module:function")
+    try:
+        return getattr(importlib.import_module(module), function)
+    except (ImportError, AttributeError) as error:
+        raise ValueError(f"cannot be imported: {error}") from error
+
+
+def subject_of(build: Callable, options: argparse.Namespace) -> Subject:
+    """What the function builds, as a Subject with the options of the command line."""
+    built = build()
+    named = {
+        "kind": options.kind,
+        "source_vocab": options.vocab,
+        "target_vocab": options.target_vocab,
+        "longest": options.longest,
+        "trained": options.trained or None,
+        "left_padding": options.left_padding or None,
+        "skip": tuple(options.skip) or None,
+    }
+    given = {name: value for name, value in named.items() if value is not None}
+    if isinstance(built, Subject):
+        for name in ("kind", "source_vocab", "target_vocab"):
+            if name in given:
+                raise ValueError(f"a Subject is built, which says its own {name}")
+        return replace(built, **given)
+    given["rebuild"] = lambda: _adapted(build(), dict(given))
+    return _adapted(built, given)
+
+
+def _adapted(built: nn.Module | Callable, given: dict) -> Subject:
+    """A model with the adapter that fits it."""
+    if hasattr(built, "config") and hasattr(built, "get_input_embeddings"):
+        return of_hugging_face(built, **given)
+    if "source_vocab" not in given:
+        raise ValueError(
+            f"how large is its vocabulary? Say --vocab (it is a {type(built).__name__})"
+        )
+    return Subject(built, **given)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,133 @@
+"""Is it a sound Transformer? Property checks for any model (lesson 15).
+
+    from transformer_checkup import properties
+
+    subject = properties.Subject(my_model, source_vocab=230, target_vocab=347)
+    properties.examine(subject)                      # in a notebook, with pictures
+    properties.assert_sound(subject)                 # in a test: raises with the report
+
+    python -m transformer_checkup module:build_model --kind decoder    # in a shell
+
+`my_model(source, target)` takes ids (batch, length) and gives logits (batch,
+target_length, target_vocab), at each position those of the next token; `Subject` says
+what a decoder or an encoder alone takes, and `transformer_checkup.adapters` hands over
+PyTorch's modules, Hugging Face's, d2l's and the Annotated Transformer's.
+
+Every check runs the model on random sentences and returns a `Verdict`: the property
+holds (✓), it does not, where, and what usually causes it (✗), or it cannot be judged
+and why (○). They are asked in an order: does it run, is it finite, is it deterministic;
+what an answer rests on is asked first. None of them needs to know how the model is
+made, but where its submodules can be hooked, a failure names the first at which it
+shows. What starts as zeros, and hides what stands before it, has a little noise in its
+place meanwhile. All leave weights, gradients, mode and random state as they found them.
+
+Each check's docstring says what the property means, for which models it does not hold,
+and its tolerance. In short, for sound models that are built otherwise:
+    left padding        only asked by `left_padding=True`
+    relative positions  pass; they are looked for in the first layer
+    sliding windows     pass, unless the window is narrower than seven tokens
+    prefix LM           "causal" does not hold: skip=("causal",)
+    no positions        in a decoder, on purpose: skip=("order aware",)
+    source by turns     in some layers only: skip=("layers read the source",)
+
+Out of reach is what leaves the model a sound one, only not the one that was meant:
+    another scale of the scores, or √d_model forgotten    a size like any other
+    heads or features in another order                    as good with its own weights
+    a residual taken behind the norm instead of before    a block of another design
+    the training loop, the data, the labels               they are not looked at
+    a leak of a hundred-thousandth where a model takes
+    numbers of 32 bits on the way, or of a billionth      it passes for rounding
+There a sound model of the same weights helps: `first_difference` compares the two,
+module by module. Within reach are faults that a library publishes, as `transformers`
+5.23 does. ProphetNet fails "padding invariant", and rightly, since each position of its
+decoder is given the relative positions of another. NLLB-MoE fails "all parameters
+learn": its experts take a mask of zeros and ones for their numbers, so that the first
+two get every token and the others none. `faults` holds the faults on
+which the checks are tried; the studies `debugger_faults` and `debugger_alarms` say what
+is found.
+"""
+
+from transformer_checkup.by_heart import overfits_one_batch
+from transformer_checkup.crossing import layers_read_the_source
+from transformer_checkup.first import finite, runs, same_twice
+from transformer_checkup.gradients import all_parameters_learn
+from transformer_checkup.hooks import first_difference, outputs
+from transformer_checkup.leaks import (
+    causal,
+    independent_of_neighbours,
+    padding_invariant,
+)
+from transformer_checkup.learning import gives_logits, initial_loss
+from transformer_checkup.lengths import length_generic
+from transformer_checkup.limits import finite_in_half_precision, finite_without_source
+from transformer_checkup.maps import attention_is_sound
+from transformer_checkup.moves import dtype_moves, modes_differ_by_dropout
+from transformer_checkup.order import (
+    order_aware,
+    reads_its_own_token,
+    steps_equal_parallel,
+)
+from transformer_checkup.registered import state_is_saved, state_moves
+from transformer_checkup.report import CHECKS, Report, assert_sound, examine, failing
+from transformer_checkup.residuals import residuals_carry
+from transformer_checkup.subject import Subject, Suspect
+from transformer_checkup.verdict import TOLERANCE, Verdict
+from transformer_checkup.weights import weights_shared_as_meant
+
+# For each fault, `mutants` lists exactly those of these that fail. The others look at
+# submodules, or came later.
+FOURTEEN = (
+    "same twice",
+    "causal",
+    "padding invariant",
+    "independent of neighbours",
+    "length generic",
+    "order aware",
+    "steps equal parallel",
+    "attention is sound",
+    "initial loss",
+    "all parameters learn",
+    "overfits one batch",
+    "state moves",
+    "finite in half precision",
+    "finite without source",
+)
+
+__all__ = [
+    "CHECKS",
+    "FOURTEEN",
+    "TOLERANCE",
+    "Report",
+    "Subject",
+    "Suspect",
+    "Verdict",
+    "all_parameters_learn",
+    "assert_sound",
+    "attention_is_sound",
+    "causal",
+    "dtype_moves",
+    "examine",
+    "failing",
+    "finite",
+    "finite_in_half_precision",
+    "finite_without_source",
+    "first_difference",
+    "gives_logits",
+    "independent_of_neighbours",
+    "initial_loss",
+    "layers_read_the_source",
+    "length_generic",
+    "modes_differ_by_dropout",
+    "order_aware",
+    "outputs",
+    "overfits_one_batch",
+    "padding_invariant",
+    "reads_its_own_token",
+    "residuals_carry",
+    "runs",
+    "same_twice",
+    "state_is_saved",
+    "state_moves",
+    "steps_equal_parallel",
+    "weights_shared_as_meant",
+]

@@ -1,0 +1,69 @@
+"""The usual suspects at the module where something first goes wrong."""
+
+import re
+
+from transformer_checkup.structure import attends, is_attention, is_norm
+from transformer_checkup.subject import Subject, Suspect
+
+MIXED = (
+    "its heads are cut or joined by `view` on mixed axes, or its softmax runs over "
+    "another axis than the keys"
+)
+OVER_POSITIONS = (
+    "it normalises over positions or sentences too, where it should over the features "
+    "alone"
+)
+FILLED = (
+    "its hidden scores are filled with -1e9, which 16 bits do not hold: take "
+    "torch.finfo(scores.dtype).min"
+)
+OF_ALL = (
+    "it mixes what stands at several positions or sentences: a mean, a maximum, a "
+    "top-k, a capacity or a norm over the length or the batch"
+)
+REMEMBERS = "a state that is kept between calls: a cache, a counter"
+CROSS = "cross|src_att|encoder_att|encdecatt|multihead_attn"
+OF_TARGET = (
+    "its keys and values are made of the target, where it should read the source"
+)
+CAUSES = {
+    "future": "its causal mask is missing, too wide, turned round, or without effect",
+    "padding": "its padding mask is missing, turned round, added as 0 and 1, or comes "
+    "too late",
+    "batch": "batch and length are swapped (`batch_first`?), or its mask belongs to "
+    "another sentence (`repeat` for `repeat_interleave`)",
+}
+OUTSIDE = {
+    "future": "positions are mixed outside of its parts: is the target read shifted, "
+    "or its causal mask made for another length?",
+    "padding": "padding is counted outside of its parts, by a mean or a sum over the "
+    "length without a mask, or positions are counted from the end",
+    "batch": "sentences are mixed outside of its parts: axes of batch and length, or "
+    "positions added along the batch",
+}
+
+
+def of_leak(subject: Subject, where: str | None, leak: str) -> list[Suspect]:
+    """Where a leak into the future, from padding or from the batch comes from.
+
+    where is the first module that is touched; None where there is no module to ask.
+    """
+    if where is None:
+        return [Suspect("", CAUSES[leak].replace("its ", "a ", 1))]
+    if not where:
+        return [Suspect("", OUTSIDE[leak])]
+    module = subject.module.get_submodule(where)
+    if is_norm(module):
+        return [Suspect(where, OVER_POSITIONS), Suspect(where, CAUSES[leak])]
+    if not attends(module) and not is_attention(where, module):
+        return [Suspect(where, OF_ALL), Suspect(where, CAUSES[leak])]
+    if leak == "future" and re.search(CROSS, where.lower()):
+        return [Suspect(where, CAUSES[leak]), Suspect(where, OF_TARGET)]
+    if is_attention(where, module) or leak != "batch":
+        return [Suspect(where, CAUSES[leak]), Suspect(where, MIXED)]
+    return [Suspect(where, CAUSES[leak]), Suspect("", OUTSIDE[leak])]
+
+
+def of_memory(where: str | None) -> list[Suspect]:
+    """Where one call leaves something for the next."""
+    return [Suspect(where or "", REMEMBERS), Suspect("", REMEMBERS)]

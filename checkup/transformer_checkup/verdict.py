@@ -1,0 +1,138 @@
+"""What a check says, and how a function becomes a check."""
+
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, field
+
+import torch
+
+from transformer_checkup.given import KINDS
+from transformer_checkup.state import as_before, awake, converted
+from transformer_checkup.subject import Fails, Subject, Suspect, Unknown
+
+# Changes of the logits are measured in their own standard deviation. Rounding moves
+# them by about a millionth of it; what a model means to say moves them by far more.
+TOLERANCE = 1e-4
+CANNOT_BE_TOLD = "cannot be told while"
+SKIPPED = "skipped, as was asked"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a property holds, in a sentence; None where it cannot be judged.
+
+    `suspects` says where to look if it does not hold, most likely first.
+    """
+
+    name: str
+    holds: bool | None
+    sentence: str
+    draw: Callable[[], None] | None = field(default=None, repr=False)
+    suspects: tuple[Suspect, ...] = ()
+
+    @property
+    def mark(self) -> str:
+        """✓, ✗ or ○, as the exercises' checks print it."""
+        return {True: "✓", False: "✗", None: "○"}[self.holds]
+
+    @property
+    def text(self) -> str:
+        """The line that is printed: the property's name and the sentence."""
+        return f"{self.name}: {self.sentence}"
+
+
+Check = Callable[[Subject], Verdict]
+
+REGISTERED: dict[str, Check] = {}
+KINDS_OF: dict[str, tuple[str, ...]] = {}
+NEEDS: dict[str, tuple[str, ...]] = {}
+
+
+def property_check(
+    *needs: str, kinds: tuple[str, ...] = KINDS, rouse: bool = False
+) -> Callable:
+    """Turn a function that returns a sentence, or raises, into a check; list it.
+
+    `needs` names the checks without which this one cannot be trusted: where one of them
+    fails, the property is not judged, and the sentence says why. Those that were asked
+    before are in `earlier`, which grows by what this one has to ask. With `rouse`,
+    parameters that are all zero get a little noise while it is asked: see `awake`.
+    """
+
+    def make(check: Callable[[Subject], str]) -> Check:
+        name = check.__name__.replace("_", " ")
+
+        @functools.wraps(check)
+        def judge(
+            subject: Subject, earlier: dict[str, Verdict] | None = None
+        ) -> Verdict:
+            if name in subject.skip:
+                return Verdict(name, None, SKIPPED)
+            known = {} if earlier is None else earlier
+            for need in needs:
+                if need not in known:
+                    known[need] = REGISTERED[need](subject, known)
+                if known[need].holds is False:
+                    return Verdict(name, None, f"{CANNOT_BE_TOLD} “{need}” fails")
+            return _judged(name, check, subject, rouse=rouse)
+
+        REGISTERED[name], KINDS_OF[name], NEEDS[name] = judge, kinds, needs
+        return judge
+
+    return make
+
+
+def _judged(
+    name: str, check: Callable[[Subject], str], subject: Subject, *, rouse: bool
+) -> Verdict:
+    """Ask one check; what it does to the model is undone."""
+    try:
+        with as_before(subject.module, subject.seed), in_32_bits(subject) as widened:
+            if subject.kind not in KINDS_OF[name]:
+                raise Unknown(not_asked_of(subject.kind))
+            with awake(subject.module) if rouse else nullcontext():
+                said = check(subject)
+            if widened and not NEEDS[name]:  # the first of all
+                said += "; its weights of 16 bits are examined in 32"
+            return Verdict(name, True, said)
+    except Fails as failure:
+        return Verdict(name, False, str(failure), failure.draw, failure.suspects)
+    except Unknown as reason:
+        return Verdict(name, None, str(reason))
+
+
+def not_asked_of(kind: str) -> str:
+    """Why a check is not asked."""
+    return f"not asked of a model of the kind {kind!r}"
+
+
+@contextmanager
+def in_32_bits(subject: Subject) -> Iterator[bool]:
+    """A block in which weights of 16 bits have 32, if the model runs so.
+
+    Tolerances are those of 32 bits; 16 bits round to a hundredth.
+    """
+    module = subject.module
+    narrow = (torch.float16, torch.bfloat16)
+    if module is None or not any(p.dtype in narrow for p in module.parameters()):
+        yield False
+        return
+    with ExitStack() as stack:
+        stack.enter_context(
+            converted(module, lambda t: t.float() if t.dtype in narrow else t)
+        )
+        try:
+            subject.logits(*subject.sentences())
+        except Fails:
+            stack.close()
+            yield False
+        else:
+            yield True
+
+
+def module_of(subject: Subject):  # noqa: ANN201
+    """The subject's module; Unknown if it has none."""
+    if subject.module is None:
+        raise Unknown("no `module` given, so there are no parameters to look at")
+    return subject.module

@@ -1,1 +1,0 @@
-"""What the experiments of one lesson need: its task, its models, its measurements."""

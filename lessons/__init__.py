@@ -1,0 +1,1 @@
+"""What belongs to one lesson alone: a folder each. No folder imports another's."""

@@ -1,0 +1,32 @@
+"""The five readings as the check-up takes them (lesson 16)."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from helpers.decoding import start_decoding
+from lessons.lesson16.readings.interface import Translator
+from transformer_checkup.subject import Subject
+
+
+def of_reading(model: Translator, **options) -> Subject:
+    """One of lesson 16's five readings, with the maps that it keeps or returns.
+
+    model is what `lessons.lesson16.readings.build_reading` gives for A to D, or an
+    AttentionOnlyTranslator, which is E.
+    """
+    return _subject(model, model.attention_maps, options)
+
+
+def _subject(model: nn.Module, attention: Callable, options: dict) -> Subject:
+    """A model with the course's interface, which can be run step by step."""
+
+    def steps(source: Tensor, target: Tensor) -> Tensor:
+        decoding = start_decoding(model, source)
+        return torch.stack([decoding.step(token) for token in target.unbind(1)], dim=1)
+
+    config = model.config
+    sizes = {"source_vocab": config.source_vocab, "target_vocab": config.target_vocab}
+    seen = {"steps": steps, "attention": attention}
+    return Subject(model, **{**sizes, **seen, **options})

@@ -1,0 +1,466 @@
+"""Reading D: the long tutorial, whose sequences come with their lengths (lesson 16).
+
+Its conventions: arguments in the order key, value, query; a mask is
+(batch, query_length, key_length), True = hidden; residual connection and norm are
+inside the sublayers, norm last; every module returns what it attended to, with the
+heads folded into the batch: (batch × heads, query_length, key_length). Lengths are
+(batch, 1), padding stands on the right. Here attention is called self-attention or
+context attention, the latter from the decoder to the encoder. Defaults are the text's.
+"""
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from helpers import PAD
+from helpers.positions import positional_encoding
+from helpers.transformer import TransformerConfig
+from lessons.lesson16.readings.interface import Translator
+
+
+def hidden_padding_mask(seq_k: Tensor, seq_q: Tensor) -> Tensor:
+    """True where a key is PAD, for every query.
+
+    seq_k (batch, key_length), seq_q (batch, query_length)
+    -> (batch, query_length, key_length). Reading D, "Padding mask".
+    """
+    return (seq_k == PAD).unsqueeze(1).expand(-1, seq_q.size(1), -1)
+
+
+def hidden_sequence_mask(seq: Tensor) -> Tensor:
+    """True where a key is later than the query.
+
+    seq (batch, length) -> (batch, length, length). Reading D, "Sequence mask".
+    """
+    batch, length = seq.shape
+    ones = torch.ones(length, length, dtype=torch.bool, device=seq.device)
+    return ones.triu(diagonal=1).expand(batch, -1, -1)
+
+
+def residual(sublayer_fn: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """sublayer_fn(x) + x, of any shape. Reading D, "Residual connection"."""
+    return sublayer_fn(x) + x
+
+
+class EpsilonLayerNorm(nn.Module):
+    """gamma (x - mean) / (std + epsilon) + beta over the last axis, (…, features).
+
+    std is the unbiased standard deviation, as in readings A and C. Reading D, "Layer
+    normalization": its formula there divides by the root of σ² + ε, and does not say
+    which variance that is. With the biased one it is nn.LayerNorm, as in its model.
+    """
+
+    def __init__(self, features: int, epsilon: float = 1e-6):
+        super().__init__()
+        self.gamma = nn.Parameter(torch.ones(features))
+        self.beta = nn.Parameter(torch.zeros(features))
+        self.epsilon = epsilon
+
+    def forward(self, x: Tensor) -> Tensor:
+        mean, std = x.mean(-1, keepdim=True), x.std(-1, keepdim=True)
+        return self.gamma * (x - mean) / (std + self.epsilon) + self.beta
+
+
+class BatchedDotProductAttention(nn.Module):
+    """softmax(q kᵀ · scale) v on three axes, heads folded into the first.
+
+    q (batch, query_length, d), k (batch, key_length, d), v (batch, key_length, d_v),
+    attn_mask True = hidden -> context (batch, query_length, d_v) and weights
+    (batch, query_length, key_length). Without a scale the scores stay as they are. A
+    query whose keys are all hidden attends to all of them alike. Reading D, "Scaled
+    dot-product attention".
+    """
+
+    def __init__(self, attention_dropout: float = 0.0):
+        super().__init__()
+        self.dropout = nn.Dropout(attention_dropout)
+
+    def forward(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        scale: float | None = None,
+        attn_mask: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        scores = torch.bmm(q, k.transpose(1, 2))
+        if scale is not None:
+            scores = scores * scale
+        if attn_mask is not None:
+            # With -inf a row that is hidden as a whole becomes NaN.
+            scores = scores.masked_fill(attn_mask, torch.finfo(scores.dtype).min)
+        attention = self.dropout(scores.softmax(dim=2))
+        return torch.bmm(attention, v), attention
+
+
+class MultiHeadSublayer(nn.Module):
+    """LayerNorm(query + Dropout(multi-head attention)): the whole sublayer.
+
+    key and value (batch, key_length, model_dim), query (batch, query_length,
+    model_dim), attn_mask (batch, query_length, key_length), True = hidden -> output
+    (batch, query_length, model_dim) and attention (batch × heads, query_length,
+    key_length). Reading D, "Multi-head attention"; Vaswani et al. 2017, sections 3.1
+    and 3.2.2. ValueError if num_heads does not divide model_dim.
+    """
+
+    def __init__(self, model_dim: int = 512, num_heads: int = 8, dropout: float = 0.0):
+        super().__init__()
+        if model_dim % num_heads:
+            raise ValueError(
+                f"model_dim={model_dim} is not divisible by num_heads={num_heads}"
+            )
+        self.num_heads, self.dim_per_head = num_heads, model_dim // num_heads
+        self.linear_k = nn.Linear(model_dim, model_dim)
+        self.linear_v = nn.Linear(model_dim, model_dim)
+        self.linear_q = nn.Linear(model_dim, model_dim)
+        self.dot_product_attention = BatchedDotProductAttention(dropout)
+        self.linear_final = nn.Linear(model_dim, model_dim)
+        self.dropout = nn.Dropout(dropout)
+        self.layer_norm = nn.LayerNorm(model_dim)
+
+    def forward(
+        self, key: Tensor, value: Tensor, query: Tensor, attn_mask: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        if attn_mask is not None:
+            # In the order of the folded heads: the first sentence's heads come first.
+            attn_mask = attn_mask.repeat_interleave(self.num_heads, dim=0)
+        context, attention = self.dot_product_attention(
+            self.fold_heads(self.linear_q(query)),
+            self.fold_heads(self.linear_k(key)),
+            self.fold_heads(self.linear_v(value)),
+            self.dim_per_head**-0.5,
+            attn_mask,
+        )
+        context = context.unflatten(0, (-1, self.num_heads))
+        output = self.linear_final(context.transpose(1, 2).flatten(2))
+        return self.layer_norm(query + self.dropout(output)), attention
+
+    def fold_heads(self, x: Tensor) -> Tensor:
+        """(batch, length, model_dim) -> (batch × heads, length, dim_per_head).
+
+        The transposition before the fold keeps a head to one position at a time.
+        """
+        x = x.unflatten(2, (self.num_heads, self.dim_per_head))
+        return x.transpose(1, 2).flatten(0, 1)
+
+
+class PositionalWiseFeedForward(nn.Module):
+    """LayerNorm(x + Dropout(two convolutions of width 1)): the whole sublayer.
+
+    Input and output: (batch, length, model_dim). A convolution of width 1 is a linear
+    layer at every position; its channels stand before the length. Reading D,
+    "Position-wise feed-forward network"; Vaswani et al. 2017, section 3.3.
+    """
+
+    def __init__(self, model_dim: int = 512, ffn_dim: int = 2048, dropout: float = 0.0):
+        super().__init__()
+        self.w1 = nn.Conv1d(model_dim, ffn_dim, 1)
+        self.w2 = nn.Conv1d(ffn_dim, model_dim, 1)
+        self.dropout = nn.Dropout(dropout)
+        self.layer_norm = nn.LayerNorm(model_dim)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layer_norm(residual(self.convolve, x))
+
+    def convolve(self, x: Tensor) -> Tensor:
+        output = self.w2(F.relu(self.w1(x.transpose(1, 2))))
+        return self.dropout(output.transpose(1, 2))
+
+
+class LengthPositions(nn.Module):
+    """Sinusoids for the positions of a sequence, and zeros for its padding.
+
+    input_len (batch, 1) -> (batch, padded_len, d_model); without a padded_len, as in
+    the text, it is the largest of the lengths. Row 0 of the table is the padding's, row
+    p + 1 that of position p. Reading D, "Positional encoding".
+    ValueError for a padded_len beyond max_seq_len.
+    """
+
+    def __init__(self, d_model: int, max_seq_len: int):
+        super().__init__()
+        table = F.pad(positional_encoding(max_seq_len, d_model), (0, 0, 1, 0))
+        self.register_buffer("position_encoding", table)
+
+    def forward(self, input_len: Tensor, padded_len: int | None = None) -> Tensor:
+        if padded_len is None:
+            padded_len = int(input_len.max())
+        longest = self.position_encoding.size(0) - 1
+        if padded_len > longest:
+            raise ValueError(
+                f"the sequence is {padded_len} tokens long, the positional table "
+                f"{longest}"
+            )
+        row = torch.arange(1, padded_len + 1, device=input_len.device)
+        row = torch.where(row <= input_len.view(-1, 1), row, 0)
+        return self.position_encoding[row]
+
+
+class SequenceEmbedding(nn.Module):
+    """Word embeddings times √model_dim plus positions; a vector of zeros for padding.
+
+    inputs (batch, length), inputs_len (batch, 1) -> (batch, length, model_dim). Reading
+    D, "Word embedding", scales, and its model forgets it; the paper does, section 3.4,
+    and so does this. There are vocab_size + 1 rows, as in the text's model: if
+    vocab_size counts PAD, as it does in the course, the last one is never read.
+    """
+
+    def __init__(self, vocab_size: int, max_seq_len: int, model_dim: int):
+        super().__init__()
+        # PyTorch's deviation of 1, times √model_dim, is far above the sinusoids.
+        weight = torch.randn(vocab_size + 1, model_dim) * model_dim**-0.5
+        weight[PAD] = 0.0
+        self.seq_embedding = nn.Embedding.from_pretrained(
+            weight, freeze=False, padding_idx=PAD
+        )
+        self.pos_embedding = LengthPositions(model_dim, max_seq_len)
+
+    def forward(self, inputs: Tensor, inputs_len: Tensor) -> Tensor:
+        words = self.seq_embedding(inputs) * math.sqrt(self.seq_embedding.embedding_dim)
+        return words + self.pos_embedding(inputs_len, inputs.size(1))
+
+
+class SelfAttentionLayer(nn.Module):
+    """An encoder layer: self-attention, then feed-forward.
+
+    inputs (batch, length, model_dim) -> output of that shape, and attention. Reading D,
+    "Transformer", where it is called EncoderLayer; its ffn_dim=2018 is 2048 here.
+    """
+
+    def __init__(
+        self,
+        model_dim: int = 512,
+        num_heads: int = 8,
+        ffn_dim: int = 2048,
+        dropout: float = 0.0,
+    ):
+        super().__init__()
+        self.attention = MultiHeadSublayer(model_dim, num_heads, dropout)
+        self.feed_forward = PositionalWiseFeedForward(model_dim, ffn_dim, dropout)
+
+    def forward(
+        self, inputs: Tensor, attn_mask: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        context, attention = self.attention(inputs, inputs, inputs, attn_mask)
+        return self.feed_forward(context), attention
+
+
+class ContextAttentionLayer(nn.Module):
+    """A decoder layer: self-attention, context attention, then feed-forward.
+
+    dec_inputs (batch, target_length, model_dim), enc_outputs (batch, source_length,
+    model_dim) -> output like dec_inputs, and both attentions. The two attentions have
+    weights of their own; the text calls one module twice. Reading D, "Transformer",
+    where it is called DecoderLayer.
+    """
+
+    def __init__(
+        self,
+        model_dim: int,
+        num_heads: int = 8,
+        ffn_dim: int = 2048,
+        dropout: float = 0.0,
+    ):
+        super().__init__()
+        self.self_attention = MultiHeadSublayer(model_dim, num_heads, dropout)
+        self.context_attention = MultiHeadSublayer(model_dim, num_heads, dropout)
+        self.feed_forward = PositionalWiseFeedForward(model_dim, ffn_dim, dropout)
+
+    def forward(
+        self,
+        dec_inputs: Tensor,
+        enc_outputs: Tensor,
+        self_attn_mask: Tensor | None = None,
+        context_attn_mask: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        output, self_attention = self.self_attention(
+            dec_inputs, dec_inputs, dec_inputs, self_attn_mask
+        )
+        output, context_attention = self.context_attention(
+            enc_outputs, enc_outputs, output, context_attn_mask
+        )
+        return self.feed_forward(output), self_attention, context_attention
+
+
+class LengthEncoder(nn.Module):
+    """inputs (batch, length), inputs_len (batch, 1) -> output and all attentions.
+
+    Output is (batch, length, model_dim), the attentions a list with one a layer.
+    Reading D, "Transformer", where it is called Encoder.
+    """
+
+    def __init__(
+        self,
+        vocab_size: int,
+        max_seq_len: int,
+        num_layers: int = 6,
+        model_dim: int = 512,
+        num_heads: int = 8,
+        ffn_dim: int = 2048,
+        dropout: float = 0.0,
+    ):
+        super().__init__()
+        self.embedding = SequenceEmbedding(vocab_size, max_seq_len, model_dim)
+        self.encoder_layers = nn.ModuleList(
+            SelfAttentionLayer(model_dim, num_heads, ffn_dim, dropout)
+            for _ in range(num_layers)
+        )
+
+    def forward(
+        self, inputs: Tensor, inputs_len: Tensor
+    ) -> tuple[Tensor, list[Tensor]]:
+        output = self.embedding(inputs, inputs_len)
+        mask = hidden_padding_mask(inputs, inputs)
+        attentions = []
+        for layer in self.encoder_layers:
+            output, attention = layer(output, mask)
+            attentions.append(attention)
+        return output, attentions
+
+
+class LengthDecoder(nn.Module):
+    """inputs (batch, length), inputs_len (batch, 1) -> output and all attentions.
+
+    enc_output (batch, source_length, model_dim), context_attn_mask (batch, length,
+    source_length). Output is (batch, length, model_dim); then the self-attentions and
+    the context attentions, each a list with one a layer. Reading D, "Transformer",
+    where it is called Decoder.
+    """
+
+    def __init__(
+        self,
+        vocab_size: int,
+        max_seq_len: int,
+        num_layers: int = 6,
+        model_dim: int = 512,
+        num_heads: int = 8,
+        ffn_dim: int = 2048,
+        dropout: float = 0.0,
+    ):
+        super().__init__()
+        self.embedding = SequenceEmbedding(vocab_size, max_seq_len, model_dim)
+        self.decoder_layers = nn.ModuleList(
+            ContextAttentionLayer(model_dim, num_heads, ffn_dim, dropout)
+            for _ in range(num_layers)
+        )
+
+    def forward(
+        self,
+        inputs: Tensor,
+        inputs_len: Tensor,
+        enc_output: Tensor,
+        context_attn_mask: Tensor | None = None,
+    ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+        output = self.embedding(inputs, inputs_len)
+        mask = hidden_padding_mask(inputs, inputs) | hidden_sequence_mask(inputs)
+        self_attentions, context_attentions = [], []
+        for layer in self.decoder_layers:
+            output, self_attention, context_attention = layer(
+                output, enc_output, mask, context_attn_mask
+            )
+            self_attentions.append(self_attention)
+            context_attentions.append(context_attention)
+        return output, self_attentions, context_attentions
+
+
+class LengthTransformer(nn.Module):
+    """Sequences and their lengths in; probabilities and every attention out.
+
+    src_seq (batch, source_length), src_len (batch, 1), tgt_seq (batch, target_length),
+    tgt_len (batch, 1) -> (batch, target_length, tgt_vocab_size), then three lists: the
+    encoder's, the decoder's self- and the decoder's context attentions. Reading D,
+    "Transformer".
+
+    With softmax=False logits come out, which a cross-entropy needs: taking
+    probabilities for logits it cannot fall below ln(e + tgt_vocab_size - 1) - 1, and
+    where all logits are equal its gradient is tgt_vocab_size times too small.
+    """
+
+    def __init__(
+        self,
+        src_vocab_size: int,
+        src_max_len: int,
+        tgt_vocab_size: int,
+        tgt_max_len: int,
+        num_layers: int = 6,
+        model_dim: int = 512,
+        num_heads: int = 8,
+        ffn_dim: int = 2048,
+        dropout: float = 0.2,
+        *,
+        softmax: bool = True,
+    ):
+        super().__init__()
+        sizes = (num_layers, model_dim, num_heads, ffn_dim, dropout)
+        self.encoder = LengthEncoder(src_vocab_size, src_max_len, *sizes)
+        self.decoder = LengthDecoder(tgt_vocab_size, tgt_max_len, *sizes)
+        self.linear = nn.Linear(model_dim, tgt_vocab_size, bias=False)
+        self.softmax = nn.Softmax(dim=-1) if softmax else nn.Identity()
+
+    def forward(
+        self, src_seq: Tensor, src_len: Tensor, tgt_seq: Tensor, tgt_len: Tensor
+    ) -> tuple[Tensor, list[Tensor], list[Tensor], list[Tensor]]:
+        output, enc_self_attn = self.encoder(src_seq, src_len)
+        output, dec_self_attn, ctx_attn = self.decoder(
+            tgt_seq, tgt_len, output, hidden_padding_mask(src_seq, tgt_seq)
+        )
+        output = self.softmax(self.linear(output))
+        return output, enc_self_attn, dec_self_attn, ctx_attn
+
+
+class LengthsTranslator(Translator):
+    """A LengthTransformer with the interface of `helpers.transformer.Transformer`.
+
+    The lengths follow from PAD.
+    """
+
+    def __init__(self, model: LengthTransformer, config: TransformerConfig):
+        super().__init__()
+        self.model, self.config = model, config
+
+    def read(self, source: Tensor) -> Tensor:
+        return self.model.encoder(source, sequence_lengths(source))[0]
+
+    def write(self, tokens: Tensor, memory: Tensor, source: Tensor) -> Tensor:
+        mask = hidden_padding_mask(source, tokens)
+        return self.model.decoder(tokens, sequence_lengths(tokens), memory, mask)[0]
+
+    def project(self, states: Tensor) -> Tensor:
+        """States (…, d_model) -> logits (…, target_vocab), or what `softmax` makes."""
+        return self.model.softmax(self.model.linear(states))
+
+    def attention_maps(self, source: Tensor, target: Tensor) -> dict[str, list[Tensor]]:
+        """What the model returns beside its output, its heads unfolded."""
+        lengths = sequence_lengths(source), sequence_lengths(target)
+        _, *kinds = self.model(source, lengths[0], target, lengths[1])
+        heads = self.config.n_heads
+        return {
+            kind: [weights.unflatten(0, (-1, heads)) for weights in maps]
+            for kind, maps in zip(("encoder", "decoder", "cross"), kinds, strict=True)
+        }
+
+
+def sequence_lengths(seq: Tensor) -> Tensor:
+    """(batch, length) -> (batch, 1): how many tokens are not PAD."""
+    return (seq != PAD).sum(dim=1, keepdim=True)
+
+
+def lengths_model(
+    config: TransformerConfig, *, softmax: bool = False
+) -> LengthsTranslator:
+    """Reading D as a whole; without the text's softmax, so that it can be trained."""
+    model = LengthTransformer(
+        config.source_vocab,
+        config.max_length,
+        config.target_vocab,
+        config.max_length,
+        num_layers=config.n_layers,
+        model_dim=config.d_model,
+        num_heads=config.n_heads,
+        ffn_dim=config.d_ff,
+        dropout=config.dropout,
+        softmax=softmax,
+    )
+    return LengthsTranslator(model, config)

@@ -1,0 +1,216 @@
+"""The toy translator of 2017 with what came after it, one thing at a time (lesson 17).
+
+The parts are those of helpers/modern, put into a Transformer once it is built. All
+variants have about the same number of parameters: the feed-forward networks are as wide
+as that allows.
+"""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from helpers import PAD
+from helpers.batching import Batch, IdPair, bucketed_batches
+from helpers.decoding import inference
+from helpers.layers import LayerNorm
+from helpers.modern.feed_forward import SwiGLU
+from helpers.modern.norm import RMSNorm
+from helpers.modern.retrofit import GroupedHeads, NoPositions, RotaryAttention
+from helpers.positions import positional_encoding
+from helpers.small_translator import small_transformer, toy_sentences
+from helpers.training import token_loss
+from helpers.transformer import Transformer
+
+RATE, WARM_UP = 4e-3, 40
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a variant has of today's block, and its rate; as it stands, nothing."""
+
+    rms_norm: bool = False
+    norm_first: bool = False
+    biases: bool = True
+    rotary: bool = False
+    sinusoids: bool = True
+    cross_sinusoids: bool = False
+    gated: bool = False
+    n_kv_heads: int = 4
+    d_ff: int = 128
+    rate: float = RATE
+
+
+N_HEADS = 4
+ALL = Change(
+    rms_norm=True,
+    norm_first=True,
+    biases=False,
+    rotary=True,
+    sinusoids=False,
+    gated=True,
+    n_kv_heads=2,
+    d_ff=116,
+)
+CHANGES = {
+    "2017": Change(),
+    "nothing changed": Change(),  # trained with another draw
+    "norm first": Change(norm_first=True),
+    "RMSNorm": Change(rms_norm=True),
+    "no biases": Change(biases=False),
+    "rotary positions": Change(rotary=True, sinusoids=False),
+    "rotary and sinusoids": Change(rotary=True),
+    "rotary, cross sinusoids": Change(
+        rotary=True, sinusoids=False, cross_sinusoids=True
+    ),
+    "SwiGLU": Change(gated=True, d_ff=85),
+    "grouped queries": Change(n_kv_heads=2, d_ff=176),
+    "multi-query": Change(n_kv_heads=1, d_ff=200),
+    "all together": ALL,
+    "all but rotary": replace(ALL, rotary=False, sinusoids=True),
+    "all but shared heads": replace(ALL, n_kv_heads=4, d_ff=85),
+    "2017, half the rate": Change(rate=RATE / 2),
+    "norm first, half the rate": Change(norm_first=True, rate=RATE / 2),
+}
+
+
+class PlacedCrossAttention(GroupedHeads):
+    """The same for cross-attention, with sinusoids in its queries and keys alone."""
+
+    def __init__(self, d_model: int, n_heads: int, n_kv_heads: int, max_length: int):
+        super().__init__(d_model, n_heads, n_kv_heads)
+        waves = positional_encoding(max_length, d_model)
+        self.register_buffer("waves", waves, persistent=False)
+
+    def forward(
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None
+    ) -> Tensor:
+        """MultiHeadAttention's; the values are told no places."""
+        query = query + self.waves[: query.size(1)]
+        return super().forward(query, key + self.waves[: key.size(1)], value, mask)
+
+
+def variant(change: Change, seed: int) -> Transformer:
+    """The translator with a change, its weights drawn as Transformer draws them."""
+    sizes = {"n_heads": N_HEADS, "d_ff": change.d_ff, "n_layers": 1}
+    model = small_transformer(seed, norm_first=change.norm_first, **sizes)
+    d_model, max_length = model.config.d_model, model.config.max_length
+    for layer in (*model.encoder.layers, *model.decoder.layers):
+        if change.gated:
+            layer.feed_forward = SwiGLU(d_model, change.d_ff)
+        heads = d_model, N_HEADS, change.n_kv_heads
+        for name in ("self_attention", "cross_attention"):
+            if name == "self_attention" and change.rotary:
+                setattr(layer, name, RotaryAttention(*heads, max_length))
+            elif name == "cross_attention" and change.cross_sinusoids:
+                if hasattr(layer, name):
+                    setattr(layer, name, PlacedCrossAttention(*heads, max_length))
+            elif hasattr(layer, name) and change.n_kv_heads < N_HEADS:
+                setattr(layer, name, GroupedHeads(*heads))
+    if not change.sinusoids:
+        model.positions = NoPositions()
+    for stack in (model.encoder, model.decoder):
+        _change_everywhere(stack, change)
+    return model
+
+
+def _change_everywhere(stack: nn.Module, change: Change) -> None:
+    """Norms and biases, and the first weights of what is new."""
+    for module in [*stack.modules()]:
+        for name, part in [*module.named_children()]:
+            if isinstance(part, LayerNorm) and change.rms_norm:
+                setattr(module, name, RMSNorm(len(part.gain)))
+            elif isinstance(part, LayerNorm) and not change.biases:
+                del part.bias
+                part.register_buffer("bias", torch.zeros_like(part.gain))
+            elif isinstance(part, nn.Linear):
+                nn.init.xavier_uniform_(part.weight)
+                if part.bias is not None:
+                    nn.init.zeros_(part.bias)
+                if not change.biases:
+                    part.bias = None
+
+
+EVERY = 20  # steps between two looks at the validation sentences
+OPTIONS = {"betas": (0.9, 0.98), "eps": 1e-9, "weight_decay": 0.01, "fused": True}
+
+
+@dataclass(frozen=True)
+class Look:
+    """Where a run stands: its loss in nats, and the share of words that are right."""
+
+    step: int
+    loss: float
+    right: float
+
+
+def train(
+    model: Transformer,
+    seed: int,
+    *,
+    steps: int,
+    rate: float = RATE,
+    few: int | None = None,
+) -> list[Look]:
+    """Train by AdamW, at one rate after a warm-up; a look every EVERY steps.
+
+    `few` cuts the data down.
+    """
+    words, looks = toy_sentences(), []
+    batches = _batches(words.train[:few], seed)
+    held_out = [*bucketed_batches(words.validation[:200], tokens_per_batch=1024)]
+    optimizer = torch.optim.AdamW(model.parameters(), **OPTIONS)
+    for step in range(1, steps + 1):
+        optimizer.param_groups[0]["lr"] = rate * min(1, step / WARM_UP)
+        train_step(model, next(batches), optimizer)
+        if step % EVERY == 0:
+            looks.append(Look(step, *_judge(model, held_out)))
+    return looks
+
+
+def train_step(model: Transformer, batch: Batch, optimizer: torch.optim.AdamW) -> None:
+    """One step down the gradient of the batch's loss."""
+    optimizer.zero_grad()
+    token_loss(model, batch, label_smoothing=0.1)[0].backward()
+    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+
+
+def seconds_a_step(models: dict[str, Transformer], *, rounds: int) -> dict[str, float]:
+    """The quickest training step of each model on one batch, taken in turns."""
+    batch = next(_batches(toy_sentences().train[:2_000], seed=0))
+    best = dict.fromkeys(models, float("inf"))
+    optimizers = {
+        name: torch.optim.AdamW(model.parameters(), **OPTIONS, lr=1e-4)
+        for name, model in models.items()
+    }
+    for _ in range(rounds):
+        for name, model in models.items():
+            started = time.process_time()
+            train_step(model, batch, optimizers[name])
+            best[name] = min(best[name], time.process_time() - started)
+    return best
+
+
+def _batches(pairs: list[IdPair], seed: int) -> Iterator[Batch]:
+    """Batches of 512 target tokens, epoch upon epoch."""
+    generator = torch.Generator().manual_seed(seed)
+    while True:
+        yield from bucketed_batches(pairs, tokens_per_batch=512, generator=generator)
+
+
+def _judge(model: Transformer, batches: list[Batch]) -> tuple[float, float]:
+    """Mean loss in nats, and the share of words that are right, by teacher forcing."""
+    total, hits, words = 0.0, 0, 0
+    with inference(model):
+        for batch in batches:
+            real = batch.labels != PAD
+            logits = model(batch.source, batch.decoder_input)[real]
+            labels = batch.labels[real]
+            total += F.cross_entropy(logits, labels, reduction="sum").item()
+            hits += int((logits.argmax(dim=-1) == labels).sum())
+            words += len(labels)
+    return total / words, hits / words
