@@ -2,6 +2,9 @@
 
 import asyncio
 import os
+import re
+
+import pytest
 
 from tools.reproducible import make_reproducible
 
@@ -20,20 +23,13 @@ if os.name == "nt":
     asyncio.set_event_loop_policy(asyncio.WindowsSelectorEventLoopPolicy())
 
 
-def at_least_one(text):
-    """A number of seeds: with none of them, tests that ask for one would not run."""
-    if int(text) < 1:
-        raise ValueError
-    return int(text)
-
-
 def pytest_addoption(parser):
     parser.addoption(
         "--seeds",
-        type=at_least_one,
-        default=3,
+        type=int,
+        default=1,
         metavar="N",
-        help="tests that ask for a seed run with 0 … N - 1 (default: 3)",
+        help="tests that ask for a seed run with 0 … N - 1 (default: 1)",
     )
 
 
@@ -41,3 +37,17 @@ def pytest_configure(config):
     """Let pytest be called from any folder of the repository."""
     rules = config.option.nbval_sanitize_with
     config.option.nbval_sanitize_with = str(config.rootpath / rules)
+
+
+@pytest.hookimpl(optionalhook=True)  # a learner need not have xdist
+def pytest_xdist_make_scheduler(config, log):
+    """A file's tests go to one process; of a file for all lessons, a lesson's do."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class ByLesson(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            lesson = re.search(r"\[(lesson\d\d)-", nodeid)
+            return nodeid.split("::", 1)[0] + (lesson[1] if lesson else "")
+
+    config.option.loadscopereorder = False  # notebooks come first: they take longest
+    return ByLesson(config, log)

@@ -69,6 +69,26 @@ def share(batch: Batch, rank: int, processes: int) -> Batch:
     return Batch(*(x[:, (x != PAD).any(dim=0)] for x in (source, target)))
 
 
+def weighted_parts(
+    batch: Batch, accumulate: int, *, rank: int = 0, processes: int = 1
+) -> Iterator[tuple[Batch, float]]:
+    """One process's parts of the batch, and the weight of the mean loss of each.
+
+    Each process takes `accumulate` parts. The mean over the processes of the weighted
+    sums is the mean over all tokens of the batch.
+    """
+    pieces = processes * accumulate
+    if pieces == 1:
+        yield batch, 1.0
+        return
+    for piece in range(rank, pieces, processes):
+        part = share(batch, piece, pieces)
+        if len(part.source):
+            yield part, part.n_tokens * processes / batch.n_tokens
+        else:  # the other processes wait for this one: take part, count nothing
+            yield share(batch, 0, pieces), 0.0
+
+
 def bucketed_batches(
     pairs: Sequence[IdPair],
     *,

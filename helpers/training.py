@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from helpers import PAD
 from helpers.averaging import WeightAverage
-from helpers.batching import Batch, IdPair, bucketed_batches
+from helpers.batching import Batch, IdPair, bucketed_batches, weighted_parts
 from helpers.decoding import inference
 from helpers.runtime import (
     faster_on_cpu,
@@ -20,7 +20,7 @@ from helpers.runtime import (
     set_random_state,
 )
 from helpers.scale.precision import Precision
-from helpers.scale.processes import OneProcess, Processes, weighted_parts
+from helpers.scale.processes import OneProcess, Processes
 from helpers.settings import TrainingConfig
 from helpers.transformer import Transformer
 
@@ -222,7 +222,8 @@ class Trainer:
 
     def parts(self, batch: Batch) -> Iterator[tuple[Batch, float]]:
         """This process's parts of the batch, and the weight of each one's loss."""
-        return weighted_parts(batch, self.config.accumulate, self.processes)
+        rank, count = self.processes.rank, self.processes.count
+        return weighted_parts(batch, self.config.accumulate, rank=rank, processes=count)
 
     def look_up(self, started: float) -> None:
         """Read the clock, and see whether to stop, which all processes agree on."""

@@ -141,7 +141,7 @@ def test_a_killed_process_goes_on_from_the_checkpoint(folder, tmp_path):  # noqa
     assert len(losses(killed / RUN_FILE)) == 2 * 3
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @needs_torchrun
 def test_control_c_stops_both_and_the_same_command_goes_on(
     folder,  # noqa: F811

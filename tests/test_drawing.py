@@ -9,7 +9,7 @@ import pytest
 import torch
 from matplotlib.colors import to_hex
 
-from drawings.attention import KEY, QUERY, VALUE
+from drawings.lesson02 import KEY, QUERY, VALUE
 from helpers.plots import drawing, medians
 
 EXAMPLES = {
@@ -45,7 +45,7 @@ def test_texts_neither_overlap_nor_leave_the_sheet(name):
 
 
 def test_the_numbers_of_attention_are_those_of_the_formula():
-    EXAMPLES["attention-attention"]()
+    EXAMPLES["lesson02-attention"]()
     written = [text for text, _ in texts(plt.gca())]
     context = (QUERY @ KEY.mT / 2**0.5).softmax(-1) @ VALUE
     for number in context.flatten().tolist():

@@ -45,7 +45,9 @@ def test_the_exported_program_hides_padding(exported):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Guards may run slower on Python 3.13.0")
-@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize(
+    "training", [False, pytest.param(True, marks=pytest.mark.long)]
+)
 def test_the_model_compiles_without_a_graph_break(training):
     torch.compiler.reset()
     model = small_model(dropout=0.0).train(training)

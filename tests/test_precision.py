@@ -258,7 +258,7 @@ def backend(monkeypatch):
     torch.compiler.reset()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.filterwarnings(*WARNINGS)
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_compiled_steps_give_the_same_loss(backend, precision):
@@ -279,7 +279,7 @@ def test_compiled_steps_give_the_same_loss(backend, precision):
     assert backend
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.filterwarnings(*WARNINGS)
 def test_one_program_serves_all_lengths(backend):
     trainer = make_trainer(compiled=True)

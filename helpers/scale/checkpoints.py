@@ -4,10 +4,12 @@ import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 
-from helpers.training import Trainer
+if TYPE_CHECKING:  # training imports this package
+    from helpers.training import Trainer
 
 
 class CheckpointError(ValueError):
@@ -31,14 +33,14 @@ def write_atomically(path: str | Path, write: Callable[[Path], None]) -> None:
         part.unlink(missing_ok=True)
 
 
-def save_run(path: str | Path, trainer: Trainer, settings: dict) -> None:
+def save_run(path: str | Path, trainer: "Trainer", settings: dict) -> None:
     """Save a training run, and the settings it was started with, for `resume_run`."""
     state = {"settings": settings, "trainer": trainer.state_dict()}
     if trainer.processes.rank == 0:
         write_atomically(path, lambda part: torch.save(state, part))
 
 
-def resume_run(path: str | Path, trainer: Trainer, settings: dict) -> None:
+def resume_run(path: str | Path, trainer: "Trainer", settings: dict) -> None:
     """Bring trainer to where the saved run stood.
 
     CheckpointError if the file is damaged or was started with other settings.

@@ -19,8 +19,6 @@ from torch import distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from helpers.batching import Batch, share
-
 
 @contextmanager
 def process_group() -> Iterator[torch.device]:
@@ -115,23 +113,3 @@ class Processes:
         gathered = [None] * self.count
         dist.all_gather_object(gathered, value)
         return gathered
-
-
-def weighted_parts(
-    batch: Batch, accumulate: int, processes: OneProcess | Processes
-) -> Iterator[tuple[Batch, float]]:
-    """One process's parts of the batch, and the weight of the mean loss of each.
-
-    Each process takes `accumulate` parts. The mean over the processes of the weighted
-    sums is the mean over all tokens of the batch.
-    """
-    pieces = processes.count * accumulate
-    if pieces == 1:
-        yield batch, 1.0
-        return
-    for piece in range(processes.rank, pieces, processes.count):
-        part = share(batch, piece, pieces)
-        if len(part.source):
-            yield part, part.n_tokens * processes.count / batch.n_tokens
-        else:  # the other processes wait for this one: take part, count nothing
-            yield share(batch, 0, pieces), 0.0

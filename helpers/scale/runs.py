@@ -4,14 +4,17 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from helpers.scale.checkpoints import save_run
-from helpers.training import EpochReport, Trainer
+
+if TYPE_CHECKING:  # training imports this package
+    from helpers.training import EpochReport, Trainer
 
 
 def saved_epochs(
-    trainer: Trainer, path: str | Path, settings: dict
-) -> Iterator[EpochReport]:
+    trainer: "Trainer", path: str | Path, settings: dict
+) -> Iterator["EpochReport"]:
     """Train as `trainer.epochs()` does; saved after each epoch, and where it stops.
 
     The first Ctrl-C, or a notebook's stop button, ends it after the current step.
@@ -25,7 +28,7 @@ def saved_epochs(
 
 
 @contextmanager
-def stopping_at_interrupt(trainer: Trainer) -> Iterator[None]:
+def stopping_at_interrupt(trainer: "Trainer") -> Iterator[None]:
     """Let Ctrl-C end the run between two steps; a second Ctrl-C ends it at once."""
 
     def stop(number: int, frame: object) -> None:

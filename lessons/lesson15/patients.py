@@ -16,10 +16,10 @@ from helpers.decoding import translate_ids
 from helpers.evaluation import exact_match
 from helpers.masks import decoder_mask, padding_mask
 from helpers.settings import TrainingConfig
-from helpers.small_translator import toy_sentences
 from helpers.text import Vocabulary
 from helpers.training import Trainer
 from helpers.transformer import Transformer, TransformerConfig
+from helpers.translator.small import toy_sentences
 
 SIZES = {"d_model": 64, "n_heads": 4, "d_ff": 128, "n_layers": 1, "dropout": 0.0}
 SIZES |= {"norm_first": True, "share_embeddings": False}

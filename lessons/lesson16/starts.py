@@ -17,9 +17,9 @@ from helpers.batching import IdPair
 from helpers.corpus import toy_corpus
 from helpers.decoding import translate_ids
 from helpers.evaluation import exact_match
-from helpers.small_translator import toy_sentences
 from helpers.training import Trainer, TrainingConfig
 from helpers.transformer import Transformer, TransformerConfig
+from helpers.translator.small import toy_sentences
 from lessons.lesson16.readings import annotated, d2l_blocks, lengths
 
 SIZES = {"d_model": 64, "n_heads": 4, "d_ff": 128, "n_layers": 2, "dropout": 0.0}

@@ -21,9 +21,9 @@ from helpers.modern.feed_forward import SwiGLU
 from helpers.modern.norm import RMSNorm
 from helpers.modern.retrofit import GroupedHeads, NoPositions, RotaryAttention
 from helpers.positions import positional_encoding
-from helpers.small_translator import small_transformer, toy_sentences
 from helpers.training import token_loss
 from helpers.transformer import Transformer
+from helpers.translator.small import small_transformer, toy_sentences
 
 RATE, WARM_UP = 4e-3, 40
 

@@ -12,8 +12,8 @@ from concurrent.futures import ProcessPoolExecutor
 import torch
 
 from helpers.batching import Batch
-from helpers.small_translator import small_transformer, toy_sentences
 from helpers.training import Trainer, TrainingConfig, evaluate_loss
+from helpers.translator.small import small_transformer, toy_sentences
 
 RUNS = (  # sentences, dropout, steps, peak rate
     (3000, 0.0, 1020, 0.004),

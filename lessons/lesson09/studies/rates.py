@@ -13,8 +13,8 @@ from concurrent.futures import ProcessPoolExecutor
 
 import torch
 
-from helpers.small_translator import small_transformer, toy_sentences
 from helpers.training import Trainer, TrainingConfig, cosine_rate
+from helpers.translator.small import small_transformer, toy_sentences
 
 PEAKS = (0.004, 0.008, 0.016, 0.032, 0.064)
 SEEDS = range(5)

@@ -16,9 +16,9 @@ from helpers import PAD
 from helpers.batching import Batch, bucketed_batches, make_batch
 from helpers.decoding import inference
 from helpers.masks import padding_mask
-from helpers.small_translator import small_transformer, toy_sentences
 from helpers.training import cosine_rate, evaluate_loss, token_loss
 from helpers.transformer import Transformer
+from helpers.translator.small import small_transformer, toy_sentences
 
 STEPS, EVERY, SEEDS = 255, 51, range(5)
 

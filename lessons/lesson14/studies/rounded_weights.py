@@ -10,9 +10,9 @@ from collections.abc import Iterator
 import torch
 
 from helpers.batching import Batch
-from helpers.small_translator import small_transformer, toy_sentences
 from helpers.training import Trainer, TrainingConfig, evaluate_loss
 from helpers.transformer import Transformer
+from helpers.translator.small import small_transformer, toy_sentences
 
 RATES = (1e-3, 3e-3)
 SEEDS = range(3)

@@ -29,7 +29,6 @@ from lessons.lesson16.readings import (
     pure_attention,
 )
 from samples import SIZES, randomise, sentences
-from tools import one_text
 
 D_MODEL, N_HEADS, D_FF = SIZES["d_model"], SIZES["n_heads"], SIZES["d_ff"]
 PLACES = {"positions", "masks", "attention", "layers", "encoder", "decoder"}
@@ -393,7 +392,9 @@ def test_a_query_that_sees_nothing_attends_to_all_alike(key):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("key", "ABCD")
+@pytest.mark.parametrize(
+    "key", ["D", *(pytest.param(key, marks=pytest.mark.long) for key in "ABC")]
+)
 def test_a_reading_learns_a_handful_of_sentences(key):
     rows = torch.randint(4, 20, (12, 5)).tolist()
     pairs = [(row, row[::-1]) for row in rows]  # to be written backwards
@@ -421,13 +422,3 @@ def test_every_reading_is_built():
         build_reading("F", 50, 50)
     with pytest.raises(ValueError, match="d_model=32 is not divisible by n_heads=5"):
         build_reading("E", 50, 50, d_model=32, n_heads=5)
-
-
-def test_no_name_stands_for_two_things():
-    kept = one_text.kept_definitions(one_text.modules())
-    owners = {}
-    for module, found in kept.items():
-        if module.startswith("readings.") or module.partition(".")[0] in PLACES:
-            for name in found:
-                assert name not in owners, f"{name}: {module} and {owners[name]}"
-                owners[name] = module

@@ -32,7 +32,7 @@ def alarms(subject, leave_out=()):
 
 # The first seed always, the others with `make test-long`.
 EACH_SEED = pytest.mark.parametrize(
-    "number", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2))]
+    "number", [0, *(pytest.param(n, marks=pytest.mark.long) for n in (1, 2))]
 )
 EACH_ORDER = pytest.mark.parametrize("norm_first", [False, True])
 
@@ -73,6 +73,14 @@ def test_the_fast_path_of_pytorch_is_off_where_it_makes_nan():
 FROM_INSIDE = {"steps equal parallel", "attention is sound"}
 SLOW = "overfits one batch"  # trains, and longest where it fails
 EACH_MUTANT = pytest.mark.parametrize("broken", MUTANTS.values(), ids=MUTANTS)
+ONE = "softmax before the cross-entropy"  # its fault is that it does not learn
+EACH_MUTANT_BUT_ONE_LATER = pytest.mark.parametrize(
+    "broken",
+    [
+        pytest.param(broken, id=name, marks=[] if name == ONE else pytest.mark.long)
+        for name, broken in MUTANTS.items()
+    ],
+)
 
 
 @EACH_MUTANT
@@ -85,7 +93,7 @@ def test_a_mutant_is_caught_by_its_checks_and_no_other(broken, number):
 
 
 @pytest.mark.slow
-@EACH_MUTANT
+@EACH_MUTANT_BUT_ONE_LATER
 def test_a_mutant_learns_four_sentences_unless_that_is_its_fault(broken):
     assert CHECKS[SLOW](broken.build()).holds is (SLOW not in broken.caught_by)
 
