@@ -14,8 +14,9 @@ NEEDED = (["pooch"], ["sacrebleu"], ["tokenizers"], ["d2l", "--no-deps"])
 
 def make_ready() -> None:
     """Let notebooks import the course, and install what is not there yet."""
-    if str(COURSE) not in sys.path:
-        sys.path.insert(0, str(COURSE))
+    for folder in (COURSE / "checkup", COURSE):
+        if str(folder) not in sys.path:
+            sys.path.insert(0, str(folder))
     pins = (COURSE / "requirements.txt").read_text("utf-8").split()
     for name, *options in NEEDED:
         if not find_spec(name):
