@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
@@ -19,12 +18,9 @@ from helpers.text import UnknownWordError, Vocabulary
 from helpers.transformer import Transformer, TransformerConfig
 from helpers.translator import (
     MODEL_FILE,
-    RECIPES,
     Translator,
-    fingerprint,
     load_text,
     trained_toy,
-    with_seed,
 )
 from helpers.translator.command_line import RUN_FILE, main, saying_every
 from samples import SIZES
@@ -369,35 +365,22 @@ def test_translate_reads_lines_of_input(finished):
     assert len(result.stdout.splitlines()) == 2
 
 
-# --- The toy translator, trained once ------------------------------------------------
+# --- The toy translator --------------------------------------------------------------
 
 
-@pytest.fixture
-def short_toy(monkeypatch, toy_text):
-    """The toy recipe on few sentences for one epoch, and how often it was trained."""
-    recipe, few = RECIPES["toy"], toy_text
-    few = ParallelText(few.train[:3000], few.validation[:1], few.test)
-    monkeypatch.setitem(RECIPES, "toy", with_seed(recipe, 0, epochs=1))
-    runs = []
-    monkeypatch.setattr(
-        "helpers.translator.recipes.load_text", lambda name: runs.append(name) or few
-    )
-    return runs
+def test_a_toy_translator_that_is_not_stored_is_trained(monkeypatch, toy_text):
+    few = ParallelText(toy_text.train[:300], toy_text.train[:1], toy_text.test)
+    monkeypatch.setattr("helpers.translator.recipes.load_text", lambda name: few)
+    torch.manual_seed(5)
+    first = trained_toy(epochs=1, seed=1)
+    again, other = trained_toy(epochs=1, seed=1), trained_toy(epochs=1, seed=2)
+    weights = [model.model.projection.weight for model in (first, again, other)]
+    assert torch.equal(weights[0], weights[1])
+    assert not torch.equal(weights[0], weights[2])
 
 
-def test_the_toy_translator_is_trained_once_and_then_loaded(short_toy, tmp_path):
-    first, second = trained_toy(tmp_path), trained_toy(tmp_path)
-    assert short_toy == ["toy"]
-    sentences = ["the dog sleeps.", "the owl does not see him."]
-    assert first.translate(sentences) == second.translate(sentences)
-    assert len(list(tmp_path.iterdir())) == 1
-
-
-def test_the_cached_translator_is_found_by_recipe_and_code(short_toy, monkeypatch):
-    recipe = RECIPES["toy"]
-    before = fingerprint(recipe)
-    assert fingerprint(recipe) == before
-    assert fingerprint(with_seed(recipe, 1)) != before
-    read = Path.read_text
-    monkeypatch.setattr(Path, "read_text", lambda *given: read(*given) + "x = 1\n")
-    assert fingerprint(recipe) != before
+def test_a_setting_that_the_recipe_lacks_is_named():
+    with pytest.raises(TypeError, match="epoch"):
+        trained_toy(epoch=2)
+    with pytest.raises(ValueError, match="label_smoothing must lie in"):
+        trained_toy(label_smoothing=2)

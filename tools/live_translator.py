@@ -4,7 +4,7 @@ The page in book/translator/ is made of files that are kept. What it computes wi
 written into a folder `data` beside them, and can be written again at any time: the
 weights and vocabularies in the model's own file, the sentences of two splits with their
 alignments, both once more in a script for a page that is opened as a file, and a still
-picture. The toy translator is trained once, if it is not in the cache.
+picture. The toy translator is the stored one.
 """
 
 import argparse
@@ -16,8 +16,7 @@ from pathlib import Path
 
 from tools.reproducible import ROOT, make_reproducible
 
-# Before torch is imported: the model that this may train is kept, for the lessons too.
-make_reproducible(os.environ)
+make_reproducible(os.environ)  # before torch is imported
 
 from helpers.attention import record_attention
 from helpers.batching import make_batch

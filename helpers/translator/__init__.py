@@ -10,12 +10,12 @@
 
 from helpers.translator.model import MODEL_FILE, Text, Translator
 from helpers.translator.recipes import (
-    CACHE,
     CORPORA,
     RECIPES,
+    STORED,
+    TOYS,
     Recipe,
     build,
-    fingerprint,
     learn_texts,
     load_text,
     trained_toy,
@@ -23,15 +23,15 @@ from helpers.translator.recipes import (
 )
 
 __all__ = [
-    "CACHE",
     "CORPORA",
     "MODEL_FILE",
     "RECIPES",
+    "STORED",
+    "TOYS",
     "Recipe",
     "Text",
     "Translator",
     "build",
-    "fingerprint",
     "learn_texts",
     "load_text",
     "trained_toy",

@@ -1,4 +1,7 @@
-"""What to train on a corpus, and the toy translator that lessons 10 to 12 share."""
+"""What to train on a corpus, and the toy translators that lessons 11 and 12 start from.
+
+Those are stored beside this file, in `stored/`: `python -m tools.stored` makes them.
+"""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -7,14 +10,15 @@ import torch
 
 from helpers.corpus import toy_corpus
 from helpers.multi30k import ParallelText, load_multi30k
-from helpers.provenance import code_hash, modules_used
 from helpers.runtime import best_device
 from helpers.text import SubwordTokenizer, Vocabulary
 from helpers.training import Trainer, TrainingConfig
 from helpers.transformer import Transformer, TransformerConfig
 from helpers.translator.model import Text, Translator
 
-CACHE = Path(__file__).parents[2] / ".cache"
+STORED = Path(__file__).parent / "stored"
+# The stored toy translators, and what each changes in lesson 10's recipe.
+TOYS = {"toy": {}, "student": {"epochs": 1}, "unsmoothed": {"label_smoothing": 0.0}}
 CORPORA = ("toy", "multi30k")
 
 
@@ -119,30 +123,37 @@ def build(recipe: Recipe, text: ParallelText) -> Translator:
     return Translator(Transformer(config), source_text, target_text)
 
 
-def trained_toy(cache: Path = CACHE, **changes) -> Translator:
-    """The toy translator of lesson 10, loaded from `cache`, or trained and kept there.
+def toy_recipe(**changes) -> Recipe:
+    """Lesson 10's recipe; changes are of its TrainingConfig.
 
-    `changes` are of its TrainingConfig: label_smoothing=0.0 for one without smoothing.
-    Training takes about a minute on two cores, and runs on a GPU if there is one; the
-    model comes on the CPU. The file's name holds a hash of the recipe and of the code,
-    the corpus's grammar included, so that a changed one is never mistaken for it.
+    TypeError for a setting that there is not, ValueError for a value without sense.
     """
     recipe = RECIPES["toy"]
-    recipe = replace(recipe, training=replace(recipe.training, **changes))
-    path = Path(cache) / f"toy-{fingerprint(recipe)}.safetensors"
-    if not path.exists():
-        text = load_text("toy")
-        translator = build(recipe, text)
-        translator.model.to(best_device())
-        pairs = translator.encode_pairs(text.train)
-        checked = translator.encode_pairs(text.validation)
-        Trainer(translator.model, pairs, checked, recipe.training).fit()
-        translator.save(path)
-    return Translator.load(path)
+    return replace(recipe, training=replace(recipe.training, **changes))
 
 
-def fingerprint(recipe: Recipe) -> str:
-    """Twelve hex digits that change with the recipe, torch and the code that trains."""
-    paths = [Path(__file__), *modules_used("training", "transformer", "text", "corpus")]
-    code = [path.read_text("utf-8") for path in paths]
-    return code_hash(code, repr(recipe), torch.__version__)
+def trained_toy(**changes) -> Translator:
+    """The translator of lesson 10: loaded where it is stored, else trained now.
+
+    Stored are the model itself, the one after epochs=1, and the one with
+    label_smoothing=0.0 (TOYS). Any other changes, of its TrainingConfig, are trained:
+    about a minute on two cores, on a GPU if there is one; the model comes on the CPU.
+    TypeError for a setting that there is not, ValueError for a value without sense.
+    """
+    recipe = toy_recipe(**changes)
+    for name, its_changes in TOYS.items():
+        if recipe == toy_recipe(**its_changes):
+            return Translator.load(STORED / f"{name}.safetensors")
+    return train_toy(recipe)
+
+
+def train_toy(recipe: Recipe) -> Translator:
+    """Train a recipe on the toy corpus, stored or not; the model comes on the CPU."""
+    text = load_text("toy")
+    translator = build(recipe, text)
+    translator.model.to(best_device())
+    pairs = translator.encode_pairs(text.train)
+    checked = translator.encode_pairs(text.validation)
+    Trainer(translator.model, pairs, checked, recipe.training).fit()
+    translator.model.cpu()
+    return translator
