@@ -104,7 +104,7 @@ test-newest: setup-dev ## check everything with the newest release of each packa
 studies: setup ## run the studies and store their tables (NAME=… for one, CHECK=1 compares)
 	PYTHONPATH=$(CTRANSLATE2) $(VENV) -m tools.studies $(if $(CHECK),--check) $(NAME)
 
-run: setup ## execute all notebooks and store their outputs (ARGS="path …" for some)
+run: setup-dev ## execute all notebooks and store their outputs (ARGS="path …" for some)
 	$(VENV) -m tools.notebooks $(ARGS)
 
 lint: setup-dev ## check style and format of code and notebooks

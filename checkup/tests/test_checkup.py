@@ -1,6 +1,8 @@
-"""The debugger as an engineer meets it: interfaces, reports, the shell, a test."""
+"""The check-up as an engineer meets it: interfaces, reports, the shell, a test."""
 
 import random
+import re
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +15,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from faults import FAULTS, SOUND
-from faults.evidence import examined, names_it, subject_of
+from faults.evidence import examined
 from faults.small_decoders import SmallGPT
 from faults.small_huggingface import SEQ2SEQ, T5, hugging_face
 from helpers import PAD
@@ -22,7 +24,7 @@ from lessons.lesson15.breaking import MUTANTS, small_model
 from lessons.lesson16.d2l import import_d2l
 from lessons.lesson16.readings import build_reading
 from transformer_checkup import __main__ as shell
-from transformer_checkup import moves, properties
+from transformer_checkup import examine, moves, properties
 from transformer_checkup.adapters import of_annotated, of_d2l, of_hugging_face, of_torch
 from transformer_checkup.gradients import gradients_of, unreached
 from transformer_checkup.hooks import trace
@@ -31,6 +33,7 @@ from transformer_checkup.properties import CHECKS, Subject, assert_sound, failin
 from transformer_checkup.report import report_on
 from transformer_checkup.structure import blocks, is_attention
 
+CHECKUP = Path(__file__).parents[1]
 SLOW = "overfits one batch"
 SIZES = {"d_model": 32, "n_heads": 4, "d_ff": 64, "n_layers": 2}
 
@@ -54,51 +57,6 @@ def stack(vocab=30, features=32):
             return self.write(self.network(self.read(tokens))[0])
 
     return Recurrent()
-
-
-# -- faults and sound models -----------------------------------------------------------
-
-FOUND = [fault for fault in FAULTS.values() if not fault.unseen]
-
-
-# The studies' tables hold these; `make test` says if they are older than the code.
-@pytest.mark.long
-@pytest.mark.parametrize("fault", FOUND, ids=[fault.name for fault in FOUND])
-def test_a_fault_is_found_with_the_right_place_among_the_first_two(fault):
-    report = report_on(examined(fault, skip=(SLOW,)))
-    assert names_it(fault, report.suspects[:2]), report.text
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    "fault", [f for f in FAULTS.values() if f.unseen], ids=lambda fault: fault.name
-)
-def test_what_is_out_of_reach_passes(fault):
-    assert report_on(examined(fault, skip=(SLOW,))).sound
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("specimen", SOUND.values(), ids=SOUND)
-def test_a_sound_model_fails_nothing(specimen, seed):
-    subject = subject_of(specimen, specimen.build(20, seed), seed=seed)
-    assert [verdict.text for verdict in report_on(subject).failed] == []
-
-
-def sentence(fault, check):
-    """What a check says of a fault, and the first suspect that it names."""
-    verdict = CHECKS[check](examined(FAULTS[fault]))
-    return verdict.sentence, verdict.suspects[0].text if verdict.suspects else None
-
-
-SAYS = Path(__file__).with_name("debugger_says.txt").read_text("utf-8").split("\n\n")
-
-
-@pytest.mark.parametrize("says", SAYS, ids=lambda says: says.partition(" |")[0])
-def test_a_fault_is_told_with_its_place_and_cause(says):
-    title, end, suspect = (line.strip() for line in says.strip().splitlines())
-    told, first = sentence(*title.split(" | "))
-    assert told.endswith(end.removeprefix("… "))
-    assert f"look at {first}" == suspect
 
 
 # -- sound models that look odd --------------------------------------------------------
@@ -125,8 +83,8 @@ def freeze(model):
 
 def test_matrices_that_start_at_zero_learn_from_the_second_step_on():
     assert properties.all_parameters_learn(small_gpt(zero_start)).holds
-    behind = sentence("a gate taken by .data", "all parameters learn")[0]
-    assert behind.startswith("no gradient reaches layers.1.mlp.gate.weight")
+    gated = examined(FAULTS["a gate taken by .data"])
+    assert not properties.all_parameters_learn(gated).holds
 
 
 def test_a_frozen_base_need_not_learn_by_heart():
@@ -605,6 +563,53 @@ def test_a_trace_ends_with_the_whole_model():
 
 
 # -- use -------------------------------------------------------------------------------
+
+
+def test_it_needs_torch_alone():
+    names = ("__main__", "adapters", "properties")
+    code = "".join(f"import transformer_checkup.{name}\n" for name in names)
+    ran = subprocess.run(
+        [sys.executable, "-c", f"{code}import sys; print(*sys.modules)"],
+        cwd=CHECKUP,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    loaded = {name.partition(".")[0] for name in ran.stdout.split()}
+    assert {"torch", "transformer_checkup"} <= loaded
+    foreign = {"helpers", "lessons", "matplotlib", "pandas", "seaborn", "transformers"}
+    assert loaded & foreign == set()
+
+
+def test_without_matplotlib_there_is_no_picture(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    report = examine(MUTANTS["no causal mask"].build(), only=["runs", "causal"])
+    said = capsys.readouterr().out.splitlines()
+    assert said[-2].startswith("  (there is no picture: ModuleNotFoundError: ")
+    assert said[-1] == report.summary
+
+
+def reported(text):
+    """The lines, without the numbers that depend on the machine."""
+    return re.sub(r"≈ \S+", "≈", text).splitlines()
+
+
+def test_the_report_in_readme_is_what_its_code_prints(capsys):
+    readme = (CHECKUP / "README.md").read_text("utf-8")
+    code, shown = re.search(
+        r"```python\n(.*?)```\n```\n(.*?)```", readme, re.S
+    ).groups()
+    exec(code, {})
+    said = reported(capsys.readouterr().out)
+    assert [line for line in said if "no picture" not in line] == reported(shown)
+
+
+def test_the_report_in_the_course_s_readme_is_what_is_said(capsys):
+    readme = (CHECKUP.parent / "README.md").read_text("utf-8")
+    shown = re.search(r"^```\n(✓ runs.*?)^```$", readme, re.M | re.S)[1]
+    model = FAULTS["GPT-2's second layer sees the future"].build()
+    examine(of_hugging_face(model), draw=False)
+    assert reported(capsys.readouterr().out) == reported(shown)
 
 
 def test_everything_is_left_as_it_was():

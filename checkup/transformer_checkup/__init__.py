@@ -1,1 +1,9 @@
-"""Is it a sound Transformer? Property checks, mutants, sealed models (lesson 15)."""
+"""Is it a sound Transformer? Twenty-four property checks for any model.
+
+from transformer_checkup import Subject, assert_sound, examine
+"""
+
+from transformer_checkup.report import assert_sound, examine
+from transformer_checkup.subject import Subject
+
+__all__ = ["Subject", "assert_sound", "examine"]

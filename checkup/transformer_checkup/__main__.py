@@ -1,8 +1,9 @@
 """Examine a model from a shell: python -m transformer_checkup module:build_model
 
 build_model() gives a Subject, a model of Hugging Face's, or any Module or function that
-takes ids and gives logits; then --vocab is needed. The exit status is 0 if no check
-fails, 1 if one does, 2 if there is nothing to examine.
+takes ids and gives logits; then --vocab is needed, unless its `config` has the numbers
+`source_vocab` and `target_vocab`. The exit status is 0 if no check fails, 1 if one
+does, 2 if there is nothing to examine.
 """
 
 import argparse
@@ -94,6 +95,10 @@ def _adapted(built: nn.Module | Callable, given: dict) -> Subject:
     """A model with the adapter that fits it."""
     if hasattr(built, "config") and hasattr(built, "get_input_embeddings"):
         return of_hugging_face(built, **given)
+    for name in ("source_vocab", "target_vocab"):
+        size = getattr(getattr(built, "config", None), name, None)
+        if isinstance(size, int):
+            given.setdefault(name, size)
     if "source_vocab" not in given:
         raise ValueError(
             f"how large is its vocabulary? Say --vocab (it is a {type(built).__name__})"

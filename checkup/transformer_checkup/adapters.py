@@ -1,4 +1,4 @@
-"""Models of several interfaces as `properties` takes them (lesson 15).
+"""Models of several interfaces as a `Subject`.
 
 An adapter is a function of three lines: what the model is called with, the sizes of its
 vocabularies, and that is a `Subject`. For another interface, write another.

@@ -1,4 +1,4 @@
-"""What submodules take and give, and the first at which two runs part (lesson 15).
+"""What submodules take and give, and the first at which two runs part.
 
 `trace` keeps every call of a run, in the order in which they finish. Of two traces,
 `first_difference_of` names the innermost module whose inputs agree and whose outputs do
@@ -93,6 +93,24 @@ def trace(subject: Subject, *batch: Tensor | None) -> list[Call]:
     with recorded(subject.module) as (finished, _):
         subject.logits(*batch)
     return finished
+
+
+def last_output(subject: Subject, name: str, *batch: Tensor | None) -> Tensor | None:
+    """The first tensor that a submodule gives in its last call of a run in eval mode.
+
+    None if it is not called, or gives none.
+    """
+    kept: list[Tensor] = []
+
+    def keep(_: nn.Module, __: tuple, output: object) -> None:
+        kept[:] = [*tensors_in(output)][:1]
+
+    hook = subject.module.get_submodule(name).register_forward_hook(keep)
+    try:
+        subject.logits(*batch)
+    finally:
+        hook.remove()
+    return kept[0] if kept else None
 
 
 def where_it_stops(

@@ -4,11 +4,10 @@ import functools
 import math
 
 import torch
-from matplotlib import pyplot as plt
 from torch import Tensor
 from torch.nn import functional as F
 
-from helpers.plots import heatmap
+from transformer_checkup.drawing import draw_heatmap
 from transformer_checkup.measures import (
     FAINT,
     change,
@@ -221,15 +220,18 @@ def draw_changes(
 ) -> None:
     """A heatmap of how far logits move, in their spread.
 
-    changes (rows, positions); NaN, where there is nothing to compare, is grey.
-    Infinity has the colour of the largest change that is finite.
+    changes (rows, positions); NaN stands where there is nothing to compare. Infinity
+    has the colour of the largest change that is finite.
     """
     finite = changes[changes.isfinite()]
     highest = max([TOLERANCE, *finite.tolist()])
-    figure, ax = plt.subplots(figsize=(6.6, max(2.6, 1.4 + 0.27 * len(rows))))
-    columns, label = range(changes.size(1)), "change, in spreads"
-    options = {"title": "", "ax": ax, "highest": highest, "label": label}
-    heatmap(changes.clamp(max=highest), rows, columns, **options)
-    ax.set(xlabel=xlabel, ylabel=ylabel)
-    figure.suptitle(title, x=0.01, ha="left", fontsize=11)
-    plt.show()
+    draw_heatmap(
+        changes.clamp(max=highest),
+        rows,
+        range(changes.size(1)),
+        title=title,
+        xlabel=xlabel,
+        ylabel=ylabel,
+        label="change, in spreads",
+        highest=highest,
+    )

@@ -3,11 +3,10 @@
 import functools
 
 import torch
-from matplotlib import pyplot as plt
 from torch import Tensor
 from torch.nn import functional as F
 
-from helpers.plots import heatmap
+from transformer_checkup.drawing import draw_heatmap
 from transformer_checkup.measures import about
 from transformer_checkup.state import in_mode
 from transformer_checkup.subject import PAD, Fails, Subject, Suspect, Unknown
@@ -104,7 +103,11 @@ def _check_hidden(weights: Tensor, hidden: Tensor, where: str) -> None:
 
 def _draw_weights(weights: Tensor, where: str) -> None:
     """A heatmap of the weights in which hidden keys have a share."""
-    heatmap(
-        weights, *map(range, weights.shape), title=f"Weight on hidden keys: {where}"
+    draw_heatmap(
+        weights,
+        *map(range, weights.shape),
+        title=f"Weight on hidden keys: {where}",
+        xlabel="key",
+        ylabel="query",
+        label="weight",
     )
-    plt.show()

@@ -1,10 +1,10 @@
-"""Is it a sound Transformer? Property checks for any model (lesson 15).
+"""Is it a sound Transformer? All property checks, by name.
 
-    from transformer_checkup import properties
+    from transformer_checkup import Subject, assert_sound, examine
 
-    subject = properties.Subject(my_model, source_vocab=230, target_vocab=347)
-    properties.examine(subject)                      # in a notebook, with pictures
-    properties.assert_sound(subject)                 # in a test: raises with the report
+    subject = Subject(my_model, source_vocab=230, target_vocab=347)
+    examine(subject)                                 # in a notebook, with pictures
+    assert_sound(subject)                            # in a test: raises with the report
 
     python -m transformer_checkup module:build_model --kind decoder    # in a shell
 
@@ -42,10 +42,10 @@ module by module. Within reach are faults that a library publishes, as `transfor
 5.23 does. ProphetNet fails "padding invariant", and rightly, since each position of its
 decoder is given the relative positions of another. NLLB-MoE fails "all parameters
 learn": its experts take a mask of zeros and ones for their numbers, so that the first
-two get every token and the others none. `faults` holds the faults on
-which the checks are tried; the studies `debugger_faults` and `debugger_alarms` say what
-is found.
+two get every token and the others none.
 """
+
+# ruff: noqa: F401
 
 from transformer_checkup.by_heart import overfits_one_batch
 from transformer_checkup.crossing import layers_read_the_source
@@ -74,8 +74,7 @@ from transformer_checkup.subject import Subject, Suspect
 from transformer_checkup.verdict import TOLERANCE, Verdict
 from transformer_checkup.weights import weights_shared_as_meant
 
-# For each fault, `mutants` lists exactly those of these that fail. The others look at
-# submodules, or came later.
+# Those that ask the model as a whole; the others look at its submodules, or more.
 FOURTEEN = (
     "same twice",
     "causal",
@@ -92,42 +91,3 @@ FOURTEEN = (
     "finite in half precision",
     "finite without source",
 )
-
-__all__ = [
-    "CHECKS",
-    "FOURTEEN",
-    "TOLERANCE",
-    "Report",
-    "Subject",
-    "Suspect",
-    "Verdict",
-    "all_parameters_learn",
-    "assert_sound",
-    "attention_is_sound",
-    "causal",
-    "dtype_moves",
-    "examine",
-    "failing",
-    "finite",
-    "finite_in_half_precision",
-    "finite_without_source",
-    "first_difference",
-    "gives_logits",
-    "independent_of_neighbours",
-    "initial_loss",
-    "layers_read_the_source",
-    "length_generic",
-    "modes_differ_by_dropout",
-    "order_aware",
-    "outputs",
-    "overfits_one_batch",
-    "padding_invariant",
-    "reads_its_own_token",
-    "residuals_carry",
-    "runs",
-    "same_twice",
-    "state_is_saved",
-    "state_moves",
-    "steps_equal_parallel",
-    "weights_shared_as_meant",
-]

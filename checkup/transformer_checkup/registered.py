@@ -151,7 +151,7 @@ def _reloaded(subject: Subject, other: Subject, batch: tuple) -> Tensor:
     file = io.BytesIO()
     torch.save(subject.module.state_dict(), file)
     file.seek(0)
-    state = torch.load(file, map_location=subject.device)
+    state = torch.load(file, map_location=subject.device, weights_only=True)
     held = {id(t) for t in other.module.state_dict(keep_vars=True).values()}
     with converted(other.module, lambda t: t * 0 if id(t) in held else t):
         try:

@@ -54,9 +54,9 @@ CHECKS = {
 }
 READ_OFF = ("state moves", "weights shared as meant")
 NOTHING_RUNS = f"{CANNOT_BE_TOLD} “runs” fails"
-THREE_LINES = """    from transformer_checkup import properties
-    subject = properties.Subject(my_model, source_vocab=230, kind="decoder")
-    properties.examine(subject)  # or assert_sound, in a test"""
+THREE_LINES = """    from transformer_checkup import Subject, examine
+    subject = Subject(my_model, source_vocab=230, kind="decoder")
+    examine(subject)  # or assert_sound, in a test"""
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from contextlib import nullcontext
 import torch
 from torch import Tensor, nn
 
-from transformer_checkup.hooks import Call, close, disturbed, trace
+from transformer_checkup.hooks import Call, close, disturbed, last_output, trace
 from transformer_checkup.leaks import BASIS
 from transformer_checkup.measures import other_words
 from transformer_checkup.state import zeroed
@@ -111,8 +111,7 @@ def _comes_out(
     with zeroed(zero):
         for context in (nullcontext(), noisy):
             with context:
-                run = {call.name: call for call in trace(subject, *batch)}
-            ends.append(run[block.name].outputs[0] if block.name in run else None)
+                ends.append(last_output(subject, block.name, *batch))
     known = all(end is not None and end.isfinite().all() for end in ends)
     return not known or close(*ends) is not True
 

@@ -1,7 +1,8 @@
 """Contexts in which a model is in another state, and after which it is as before."""
 
 import random
-from collections.abc import Callable, Iterator, Set
+import sys
+from collections.abc import Callable, Iterable, Iterator, Set
 from contextlib import (
     AbstractContextManager,
     ExitStack,
@@ -9,7 +10,6 @@ from contextlib import (
     nullcontext,
 )
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -22,13 +22,17 @@ FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 def in_mode(module: nn.Module | None, *, training: bool) -> Iterator[None]:
     """Train or eval mode for a block; each submodule's mode comes back."""
     before = {m: m.training for m in module.modules()} if module is not None else {}
-    for m in before:
-        m.training = training
+
+    def set_to(modes: Iterable[tuple[nn.Module, bool]]) -> None:
+        for m, mode in modes:
+            if m.training != mode:  # to set an attribute of a Module takes long
+                m.training = mode
+
+    set_to((m, training) for m in before)
     try:
         yield
     finally:
-        for m, mode in before.items():
-            m.training = mode
+        set_to(before.items())
 
 
 @contextmanager
@@ -215,15 +219,18 @@ def plain_path() -> Iterator[None]:
 
 @contextmanager
 def as_before(module: nn.Module | None, seed: int) -> Iterator[None]:
-    """A block with random numbers of its own; nothing of it is left behind."""
-    states = random.getstate(), np.random.get_state()
+    """A block in eval mode with its own random numbers; it leaves nothing behind."""
+    numpy = sys.modules.get("numpy")  # whoever draws with it has loaded it
+    states = random.getstate(), numpy and numpy.random.get_state()
     with ExitStack() as stack:
         stack.enter_context(torch.random.fork_rng())
         stack.enter_context(kept_buffers(module))
+        stack.enter_context(in_mode(module, training=False))
         stack.enter_context(plain_path())
         torch.manual_seed(seed)
         try:
             yield
         finally:
             random.setstate(states[0])
-            np.random.set_state(states[1])
+            if numpy:
+                numpy.random.set_state(states[1])

@@ -33,7 +33,7 @@ class Verdict:
 
     @property
     def mark(self) -> str:
-        """✓, ✗ or ○, as the exercises' checks print it."""
+        """✓ where the property holds, ✗ where it does not, ○ where nobody can tell."""
         return {True: "✓", False: "✗", None: "○"}[self.holds]
 
     @property

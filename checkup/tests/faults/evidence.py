@@ -1,4 +1,4 @@
-"""How the debugger is tried: on sound models for false alarms, on faults for places."""
+"""How the check-up is tried: on sound models for false alarms, on faults for places."""
 
 from collections.abc import Sequence
 
@@ -9,6 +9,7 @@ from faults.specimens import COURSE, HUGGING_FACE, READING
 from lessons.lesson15.adapters import of_course
 from lessons.lesson16.adapters import of_reading
 from transformer_checkup.adapters import of_hugging_face
+from transformer_checkup.report import CHECKS, READ_OFF, chosen
 from transformer_checkup.subject import Subject, Suspect
 
 ADAPTERS = {COURSE: of_course, HUGGING_FACE: of_hugging_face, READING: of_reading}
@@ -27,6 +28,18 @@ def examined(fault: Fault, seed: int = 0, **options) -> Subject:
     model = fault.build(seed=seed)
     rebuild = {"rebuild": lambda: examined(fault, seed=seed + 1)}
     return subject_of(fault.specimen, model, **rebuild, **options)
+
+
+def first_suspects(subject: Subject) -> list[Suspect]:
+    """The first two suspects of a report, or fewer; no check is asked after them."""
+    known, found = {}, {}
+    for name in sorted(chosen(subject), key=lambda name: name not in READ_OFF):
+        if name not in known:
+            known[name] = CHECKS[name](subject, known)
+        found |= dict.fromkeys(known[name].suspects)
+        if len(found) > 1:
+            break
+    return [*found][:2]
 
 
 def names_it(fault: Fault, suspects: Sequence[Suspect]) -> bool:

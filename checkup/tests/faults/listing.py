@@ -58,19 +58,3 @@ def fault(name: str, base: str, where: str, cause: str, unseen: str = "") -> Cal
         return damage
 
     return add
-
-
-# Ten of the first sixty-eight, chosen by a hash of their names before any check was
-# tuned; none was tuned on them.
-KEPT_ASIDE = (
-    "BERT drops in eval mode",
-    "GPT-2's positions are all 0",
-    "T5's decoder ignores the source's mask",
-    "dropout stays on in eval mode",
-    "logits one place late",
-    "no positions in Marian's decoder",
-    "one annotated sublayer without x +",
-    "softmax over the queries",
-    "the annotated layers start as copies",
-    "the memory is ignored",
-)

@@ -1,4 +1,4 @@
-"""Which checks of the debugger fail for which silent fault?
+"""Which checks of the check-up fail for which silent fault?
 
 A fault is put into a small model with random weights, three times with other weights.
 All checks are asked but "overfits one batch", which trains.

@@ -1,15 +1,14 @@
-"""Which single faults does the debugger find, and does it name the right place?
+"""Which single faults does the check-up find, and does it name the right place?
 
-The faults of `faults`, each in a small random model. A fault is found
-if a check fails that the sound model passes. It is placed if the module in which it
-sits, and what is wrong there, are among the first two suspects of the report.
+The faults of `checkup/tests/faults`, each in a small random model. A fault is found if
+a check fails that the sound model passes. It is placed if the module in which it sits,
+and what is wrong there, are among the first two suspects of the report.
 """
 
 from collections.abc import Iterator
 
 from faults import FAULTS
 from faults.evidence import examined, names_it
-from faults.listing import KEPT_ASIDE
 from transformer_checkup.report import Report, report_on
 
 # It trains, and finds none of these faults that others miss.
@@ -19,8 +18,7 @@ SLOW = ("overfits one batch",)
 def rows(*, tiny: bool = False) -> Iterator[dict]:
     """A row for each fault; `tiny` takes two.
 
-    `kept_aside` are those that were not looked at while the checks were made;
-    `from_outside` those of people who did not know the checks.
+    `from_outside` are those of people who did not know the checks.
     """
     faults = [*FAULTS.values()]
     for fault in faults[:2] if tiny else faults:
@@ -29,7 +27,6 @@ def rows(*, tiny: bool = False) -> Iterator[dict]:
             "fault": fault.name,
             "code_base": fault.specimen.code_base,
             "model": fault.base,
-            "kept_aside": fault.name in KEPT_ASIDE,
             "from_outside": fault.from_outside,
             "found": not report.sound,
             "placed": names_it(fault, report.suspects[:2]),

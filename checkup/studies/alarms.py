@@ -1,4 +1,4 @@
-"""Does the debugger raise false alarms on sound models that are not the course's own?
+"""Does the check-up raise false alarms on sound models that are not the course's own?
 
 Every check on small random models of PyTorch, Hugging Face, the readings, and some in
 other styles, with three seeds and three sizes of vocabulary. A sound model should fail
