@@ -1,8 +1,7 @@
 """Build the book into book/_build/html, and show it: python -m book [--serve]
 
-No notebook is executed. The toy translator, which the live translator's page needs, is
-trained once if it is not in the cache. Sphinx has an environment of its own, which
-`make book` sets up.
+No notebook is executed; the live translator's page shows `trained_toy()`. Sphinx has an
+environment of its own, which `make book` sets up.
 """
 
 import argparse

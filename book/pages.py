@@ -1,15 +1,14 @@
 """A stored notebook as the book shows it; nothing is executed."""
 
+import ast
 import re
 import tomllib
-from collections.abc import Collection
 from pathlib import Path
 from urllib.parse import unquote
 
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 
-from book.figures import Figure, plain
 from tools.reproducible import ROOT
 
 FOLDED = {"setup": "hide-cell", "map": "hide-input"}
@@ -24,28 +23,26 @@ TRANSLATOR_LINK = re.compile(r"\[([^\]]+)\]\(\.\./book/translator/index\.html\)"
 TRANSLATOR_PAGE = r'<a href="../translator/index.html">\1</a>'
 EXERCISE = re.compile(r"^### Exercise .+$", re.M)
 ANCHOR = re.compile(r"(?<=\.ipynb)#[^)\s]+")
+HEADING = re.compile(r"^#+ (.+)$", re.M)
+# A text that a cell gives as a title: of a figure or of axes, not of a legend.
+TITLE = re.compile(r"""(?:(?<!legend\()title ?= ?|title\(\s*)f?("[^"\n]+"|'[^'\n]+')""")
 
 
-def page(
-    notebook: NotebookNode, path: Path, drawn: list[Figure], cited: Collection[str] = ()
-) -> NotebookNode:
+def page(notebook: NotebookNode, path: Path) -> NotebookNode:
     """A notebook as the book shows it; the one that is given is changed.
 
-    Set-up, map and imports are folded. Every cell that draws has an alternative text
-    and, as those whose ids are in `cited`, an anchor. The opening says where the
-    notebook itself is.
+    Set-up, map and imports are folded, every picture has an alternative text, and the
+    opening says where the notebook itself is.
     """
     solution, where = path.parent.name == "solutions", where_else(path)
-    texts = {figure.cell: figure.text for figure in drawn}
-    cells = []
+    cells, heading = [], ""
     for number, cell in enumerate(notebook.cells):
         fold(cell)
-        if cell.id in texts or cell.id in cited:
-            cells.append(new_markdown_cell(f'<span id="{cell.id}"></span>'))
-        if cell.id in texts:
-            alt = texts[cell.id].replace("$", "")
+        if any("image/png" in out.get("data", {}) for out in cell.get("outputs", [])):
+            alt = in_words(cell.source, heading)
             cell.metadata["mystnb"] = {"image": {"alt": alt}}
         if cell.cell_type == "markdown":
+            heading = [heading, *HEADING.findall(cell.source)][-1]
             cell.source = ANCHOR.sub(lambda m: unquote(m[0]), cell.source)
             cell.source = TRANSLATOR_LINK.sub(TRANSLATOR_PAGE, cell.source)
             cell.source = EXERCISE.sub(rf"\g<0>\n\n{where}", cell.source)
@@ -61,6 +58,22 @@ def page(
     if solution:
         notebook.metadata["nosearch"] = True  # a search does not lead to an answer
     return notebook
+
+
+def in_words(source: str, heading: str) -> str:
+    """The alternative text of a cell's picture: its titles, or the heading above it.
+
+    What an f-string puts into a title is an ellipsis.
+    """
+    titles = [ast.literal_eval(text) for text in TITLE.findall(source)]
+    found = "; ".join(titles) or f"The figure under “{heading}”"
+    return plain(re.sub(r"\{[^}]*\}", "…", found).replace("$", ""))
+
+
+def plain(text: str) -> str:
+    """Markdown without its marks, on one line."""
+    text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text)
+    return re.sub(r"\s+", " ", re.sub(r"[*`#]", "", text)).strip()
 
 
 def fold(cell: NotebookNode) -> None:

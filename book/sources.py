@@ -11,10 +11,8 @@ from pathlib import Path
 
 import nbformat
 
-from book import claims
-from book.figures import figures
 from book.pages import description, page
-from tools.notebooks import NOTEBOOKS
+from tools.notebooks import NOTEBOOKS, all_notebooks
 from tools.reproducible import ROOT
 
 BOOK = Path(__file__).parent
@@ -22,7 +20,6 @@ SOURCES, SITE = BOOK / "_sources", BOOK / "_build" / "html"
 MORE = [
     "solutions",
     "notebooks/glossary",
-    "claims",
     "javascript",
     *sorted(f"book/{path.stem}" for path in BOOK.glob("*.md")),
     "notebooks/five_readings",
@@ -36,22 +33,15 @@ def write(target: Path = SOURCES) -> None:
     shutil.rmtree(target, ignore_errors=True)
     folder = target / "notebooks"
     (folder / "solutions").mkdir(parents=True)
-    lessons = {}  # {name: its entry in the index of claims}
-    for path in sorted(NOTEBOOKS.rglob("*.ipynb")):
-        notebook = nbformat.read(path, as_version=4)
-        drawn, shown = [*figures(notebook, path.stem)], []
-        if path.parent == NOTEBOOKS:
-            shown = claims.shown(notebook, drawn)
-            lessons[path.stem] = claims.entry(notebook, path.stem, shown)
+    for path in all_notebooks(NOTEBOOKS):
         place = folder / path.relative_to(NOTEBOOKS)
-        cited = {item.cell for item in shown}
-        nbformat.write(page(notebook, path, drawn, cited), place)
+        nbformat.write(page(nbformat.read(path, as_version=4), path), place)
         files = place.parent / "files"
         files.mkdir(exist_ok=True)
         shutil.copy(path, files / path.name)
     for path in NOTEBOOKS.glob("*.md"):
         shutil.copy(path, folder / path.name)
-    for name, (text, purpose) in more_pages(lessons).items():
+    for name, (text, purpose) in more_pages().items():
         place = target / f"{name}.md"
         place.parent.mkdir(exist_ok=True)
         text = f"{text}\n\n{description(purpose)}\n"
@@ -76,17 +66,13 @@ def copy_linked(texts: Iterable[Path], target: Path) -> None:
                 shutil.copy(path, copy)
 
 
-def more_pages(lessons: dict[str, str]) -> dict[str, tuple[str, str]]:
+def more_pages() -> dict[str, tuple[str, str]]:
     """{name: (text, description)} of the pages that are no notebooks."""
-    names = [*lessons]
+    names = sorted(path.stem for path in NOTEBOOKS.glob("*.ipynb"))
     found = {
         "index": (home(names), "The Transformer, built piece by piece in PyTorch"),
         "solutions": (solutions(names), "Worked answers to all exercises"),
         "differs": (differs(), "How the course differs from others"),
-        "claims": (
-            "\n\n".join([claims.INTRODUCTION, *lessons.values()]),
-            "Every question of the course with its answer, its figures, its command",
-        ),
         "javascript": (JAVASCRIPT, "The Transformer in plain JavaScript"),
     }
     for path in BOOK.glob("*.md"):
@@ -146,8 +132,6 @@ def home(names: list[str]) -> str:
         "## The lessons\n\n" + section(text, "The lessons"),
         "## Beside the lessons\n\n"
         "- [Glossary](notebooks/glossary.md)\n"
-        "- [What the course finds](claims.md): every question and its answer, with the "
-        "figures that show it\n"
         "- [The Transformer in plain JavaScript](javascript.md)\n"
         "- [How it differs from others](differs.md)",
         toctree("Lessons", contents),
