@@ -1,56 +1,302 @@
-"""`make bench`: the course beside what a user would otherwise pick, and how cost grows.
+"""The course beside what a user would otherwise pick, and how its costs grow.
 
-    make bench                   two tables and a picture, within ten minutes on two
-                                 cores: benchmarks/speed.txt, growth.txt, growth.png
-    make bench ARGS=course       run every lesson once and list what each takes
-    make bench ARGS=gpu          on a GPU: steps and attention, gpu.txt and .csv
+    make bench                the tables `speed` and `growth`
+    make bench ARGS=course    the seconds of every lesson
+    make bench ARGS=gpu       training steps, where there is a GPU
 
-Multi30k's rows want its folder, by --data or COURSE_DATA; without it they take the toy
-corpus. With --data, a model is trained for --minutes first, unless --model names one.
+Both sides of a row do the same work, which is checked first; then they take turns, and
+medians count. A table, stored beside this file, holds what its run has measured and
+nothing else. The exit status is 1 if a bar is missed.
 """
 
 import argparse
-from collections.abc import Sequence
+import math
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from copy import deepcopy
+from functools import partial
+from itertools import product
+from pathlib import Path
+from time import perf_counter
 
-from benchmarks import course, gpu, growth, speed
-from helpers.scale.precision import PRECISIONS
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.testing import assert_close
+from torch.utils.benchmark import Timer
+from torch.utils.data import DataLoader
+from torch.utils.flop_counter import FlopCounterMode
+
+from helpers import PAD
+from helpers.attention import record_attention
+from helpers.batching import Batch, bucketed_batches, make_batch
+from helpers.decoding import beam_search, greedy_decode, translate_ids, write_tokens
+from helpers.interop.torch_translator import TorchTranslator
+from helpers.runtime import best_device, environment_report, faster_on_cpu
+from helpers.scale.precision import PRECISIONS, Precision
+from helpers.training import Trainer, TrainingConfig
+from helpers.transformer import Transformer, TransformerConfig
+from helpers.translator import load_text, trained_toy
+from lessons.lesson16.mapping import course_from_blocks
+from lessons.lesson16.readings import build_reading
+from tools.notebooks import execute, read
+
+FOLDER, DEVICE, VOCABULARY = Path(__file__).parent, best_device(), 4_000
+SIZES = {"d_model": 128, "n_heads": 4, "d_ff": 512, "n_layers": 3, "dropout": 0.1}
+BASE = {"d_model": 512, "n_heads": 8, "d_ff": 2048, "n_layers": 6, "dropout": 0.1}
+TINY = {"d_model": 16, "n_heads": 2, "d_ff": 32, "n_layers": 1, "dropout": 0.1}
+Step = Callable[[Batch], Tensor]
+in_pytorch = TorchTranslator.from_course
 
 
-def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """The options; SystemExit for a command line that does not fit."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    names = ("all", "speed", "growth", "course", "gpu")
-    parser.add_argument("name", nargs="?", choices=names, default="all")
-    parser.add_argument("--data", help="Multi30k's folder (or set COURSE_DATA)")
-    parser.add_argument("--model", help="folder that helpers.translator train wrote")
-    parser.add_argument(
-        "--minutes", type=float, default=1.0, help="to train for without a model"
-    )
-    parser.add_argument(
-        "--precision", choices=PRECISIONS, default="fp32", help="of the training steps"
-    )
-    parser.add_argument(
-        "--compile", action="store_true", help="compile the course's step"
-    )
-    return parser.parse_args(arguments)
+def in_turns(works: Sequence[Callable], rounds: int, calls: int = 1) -> list[float]:
+    """The median seconds of a call of each work; blocks of so many calls take turns."""
+    options = {"stmt": "work()", "num_threads": torch.get_num_threads()}
+    timers = [Timer(globals={"work": work}, **options) for work in works]
+    blocks = [[timer.timeit(calls).median for timer in timers] for _ in range(rounds)]
+    return np.median(blocks, axis=0).tolist()
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the benchmarks that the command line names."""
-    chosen = parse(arguments)
-    if chosen.name in ("all", "speed"):
-        speed.main(chosen)
-    if chosen.name in ("all", "growth"):
-        growth.main()
-    if chosen.name == "course":
-        course.main()
-    if chosen.name == "gpu":
-        gpu.main()
+def row(work: str, beside: str, sides: Sequence, bar: float, same: str) -> dict:
+    """What a row of `speed` says: `ratio`, theirs / ours, is to reach the bar."""
+    ratio = sides[1] / sides[0]
+    met = "not measured" if math.isnan(ratio) else ratio >= bar
+    found = {"work": work, "beside": beside, "ours": sides[0], "theirs": sides[1]}
+    return found | {"ratio": ratio, "at least": bar, "met": met, "equal": same}
+
+
+def random_pairs(number: int, vocabulary: int = VOCABULARY) -> list:
+    """Ids by chance, of Multi30k's lengths: log-normal, 17.6 and 16.6 on average."""
+    torch.manual_seed(0)
+    common, own = torch.randn(2, number)
+    logs = 2.81 + 0.34 * (0.85 * common + 0.53 * own), 2.76 + 0.31 * common
+    lengths = torch.stack(logs, dim=1).exp().round().int().clamp(min=3) - 1
+    draw = partial(torch.randint, 4, vocabulary)
+    return [tuple(draw((n,)).tolist() for n in pair) for pair in lengths.tolist()]
+
+
+def new_model(sizes: dict, vocabulary: int = VOCABULARY) -> Transformer:
+    """The same weights at every call; norm last and nothing shared, as the rivals."""
+    torch.manual_seed(0)
+    config = TransformerConfig(vocabulary, vocabulary, share_embeddings=False, **sizes)
+    return Transformer(config).to(DEVICE)
+
+
+def course_step(model: Transformer, name: str = "fp32", *, quick: bool = True) -> Step:
+    """A step of the course's trainer in a precision; it gives the mean loss."""
+    pair, precision = [([4], [4])], Precision(name, DEVICE)
+    options = {"schedule": lambda *_: 1e-3, "precision": precision}
+    trainer = Trainer(model.train(), pair, pair, TrainingConfig(epochs=1), **options)
+
+    def step(batch: Batch) -> Tensor:
+        trainer.count_from(0.0, 0)
+        with faster_on_cpu(model) if quick else nullcontext():
+            trainer.train_step(batch, 0.5)
+        return trainer.loss_sum / trainer.loss_tokens
+
+    return step
+
+
+def plain_step(model: nn.Module, name: str = "fp32") -> Step:
+    """A step of a tutorial's loop: logits of all positions, padding ignored."""
+    options = {"lr": 1e-3, "betas": (0.9, 0.98), "eps": 1e-9, "weight_decay": 0.01}
+    optimizer = torch.optim.AdamW(model.train().parameters(), **options)
+    criterion = nn.CrossEntropyLoss(ignore_index=PAD, label_smoothing=0.1)
+
+    def step(batch: Batch) -> Tensor:
+        optimizer.zero_grad()
+        with Precision(name, DEVICE).autocast():
+            logits = model(batch.source, batch.decoder_input)
+            loss = criterion(logits.flatten(0, 1), batch.labels.flatten())
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        return loss.detach().double()
+
+    return step
+
+
+def operations(work: Callable) -> int:
+    """Floating-point operations of the matrix products that a call makes."""
+    with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
+        work()
+    return counter.get_total_flops()
+
+
+def peak(work: Callable) -> float:
+    """The MiB that a GPU's tensors, or a Linux process, hold at most in five calls."""
+    if DEVICE.type == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+        [work() for _ in range(5)]
+        return torch.cuda.max_memory_allocated() / 2**20
+    if sys.platform != "linux":
+        return math.nan
+    Path("/proc/self/clear_refs").write_text("5", "utf-8")  # the peak begins anew
+    [work() for _ in range(5)]
+    status = Path("/proc/self/status").read_text("utf-8")
+    return int(status.partition("VmHWM:")[2].split()[0]) / 2**10
+
+
+def training_peak(rival: bool, sizes: dict) -> float:
+    """The MiB of training beyond model and batch; for a process of its own."""
+    model, batch = new_model(sizes), make_batch(random_pairs(64)).to(DEVICE)
+    step = plain_step(in_pytorch(model)) if rival else course_step(model)
+    return -peak(int) + peak(partial(step, batch))
+
+
+def speed(tiny: bool) -> Iterator[dict]:
+    """The course beside others."""
+    sizes, sentences, rounds = (TINY, 8, 1) if tiny else (SIZES, 64, 9)
+    batch = make_batch(random_pairs(sentences)).to(DEVICE)
+    for chosen in (sizes | {"dropout": 0.0}, sizes):
+        ours, blocks = new_model(chosen), build_reading("B", 4_000, 4_000, **chosen)
+        theirs = plain_step(in_pytorch(ours)), plain_step(blocks.to(DEVICE))
+        twins = course_step(ours), course_step(course_from_blocks(blocks).to(DEVICE))
+        for step, twin in zip(theirs, twins, strict=True):
+            for _ in range(0 if chosen["dropout"] else 5):
+                assert_close(step(batch), twin(batch), rtol=1e-4, atol=0)
+    steps = [twins[0], *theirs, course_step(new_model(sizes), quick=False)]
+    square = torch.randn(1024, 1024, device=DEVICE)
+    works = [partial(step, batch) for step in steps]
+    *seconds, ideal = in_turns([*works, lambda: square @ square], rounds, 3)
+    step, same = "s of a training step", "losses of 5 steps without dropout"
+    yield row(step, "nn.Transformer", seconds[:2], 1.3, same)
+    yield row(step, "d2l's modules", seconds[0:3:2], 1.3, same)
+    yield row(step, "the same, nn.Dropout", seconds[0::3], 1.05, "all else")
+    pair = seconds[0], ideal * operations(works[0]) / (2 * 1024**3)
+    yield row(step, "products of 1,024 × 1,024", pair, 0.5, "operations of products")
+
+    code = "from benchmarks.__main__ import training_peak as f; print(f({}, {}))"
+    calls = [[sys.executable, "-c", code.format(x, sizes)] for x in (False, True)]
+    peaks = [float(subprocess.check_output(x, cwd=FOLDER.parent)) for x in calls]
+    yield row("MiB of training", "nn.Transformer", peaks, 1.0, "fresh processes")
+
+    model = new_model(sizes).eval()
+    plain = partial(model, batch.source, batch.decoder_input)
+
+    def recording() -> Tensor:
+        with record_attention(model):
+            return plain()
+
+    with torch.no_grad():
+        assert_close(recording(), plain())
+        seconds = in_turns([recording, plain], rounds, 5)
+    yield row("s of all attention maps", "plain forward", seconds, 0.67, "logits")
+
+    pairs, chance = random_pairs(50 if tiny else 1_000), torch.Generator()
+    ours = [*bucketed_batches(pairs, tokens_per_batch=640, generator=chance)]
+    options = {"batch_size": math.ceil(len(pairs) / len(ours)), "shuffle": True}
+    theirs = [*DataLoader(pairs, **options, collate_fn=make_batch)]
+    assert sum(b.n_tokens for b in ours) == sum(b.n_tokens for b in theirs)
+    works = [lambda x=x: [twins[0](b.to(DEVICE)) for b in x] for x in (ours, theirs)]
+    seconds, same = in_turns(works, min(rounds, 3)), f"tokens of {len(pairs)} pairs"
+    yield row("s of an epoch in buckets", "shuffled batches", seconds, 1.3, same)
+
+    translator, text = trained_toy(), load_text("toy").test[: 8 if tiny else 500]
+    models = translator.model.to(DEVICE), in_pytorch(translator.model)
+    sources = [translator.source_text.encode(source) for source, _ in text]
+    beams = partial(beam_search, beam_size=5)
+    for name, decode in (("greedy decoding", greedy_decode), ("beams of 5", beams)):
+        works = [partial(translate_ids, x, sources, decode=decode) for x in models]
+        assert works[0]() == works[1](), name
+        seconds, same = in_turns(works, min(rounds, 3)), f"ids of {len(text)} sentences"
+        yield row(f"s of {name}", "nn.Transformer, no cache", seconds, 1.5, same)
+
+
+# What grows, over which values, and its power where it outgrows all else.
+SWEEPS = {
+    "length": ((16, 32, 64, 128, 256, 512, 1024), 2),
+    "batch": ((1, 2, 4, 8, 16, 32, 64), 1),
+    "vocabulary": ((500, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000), 1),
+    "layers": ((1, 2, 4, 8, 16), 1),
+}
+
+
+def point(kind: str, length: int, batch: int, vocabulary: int, layers: int) -> Callable:
+    """A training step, or writing `length` tokens greedily, at these sizes."""
+    model = new_model(SIZES | {"n_layers": layers}, vocabulary)
+    ids = torch.randint(4, vocabulary, (batch, length + 1), device=DEVICE)
+    if kind == "training":
+        return partial(course_step(model), Batch(ids[:, 1:], ids))
+    write = partial(write_tokens, model, ids[:, 1:], max_length=length)
+    return lambda: write(choose=lambda scores: scores[:, 4:].argmax(-1) + 4)
+
+
+def growth(tiny: bool) -> Iterator[dict]:
+    """Seconds, and operations of all matrix products, fitted by powers of a size."""
+    names = ("seconds^", "operations^", "last seconds^", "last operations^", "limit^")
+    for work, (size, sweep) in product(("training", "decoding"), SWEEPS.items()):
+        values, limit = sweep[0][: 2 if tiny else None], sweep[1]
+        few = 2 if size == "length" else 8  # sentences
+        usual = {"length": 32, "batch": few, "vocabulary": VOCABULARY, "layers": 3}
+        works = [point(work, **usual | {size: value}) for value in values]
+        seconds, counts = in_turns(works, 3), [operations(work) for work in works]
+        x, *ys = np.log([values, seconds, counts])
+        powers = [np.polyfit(x[-n:], y[-n:], 1)[0] for n in (len(x), 2) for y in ys]
+        ends = {"s at first": seconds[0], "s at last": seconds[-1]}
+        found = {"work": work, "size": size, "from": values[0], "to": values[-1]} | ends
+        yield found | dict(zip(names, [*powers, limit], strict=True))
+
+
+def course(tiny: bool) -> Iterator[dict]:
+    """Every lesson once, as many at a time as there are cores, each on one thread."""
+
+    def lesson(path: Path) -> dict:
+        started = perf_counter()
+        execute(read(path), path.parent)
+        return {"lesson": path.stem, "seconds": perf_counter() - started}
+
+    paths, cores = sorted(FOLDER.parent.glob("notebooks/[0-9]*.ipynb")), os.cpu_count()
+    started, bar = perf_counter(), 600
+    with ThreadPoolExecutor(cores) as pool:
+        yield from pool.map(lesson, paths[: 1 if tiny else None])
+    found = {"lesson": f"all, {cores} at a time", "seconds": perf_counter() - started}
+    yield found | {"at most": bar, "met": found["seconds"] <= bar}
+
+
+def gpu(tiny: bool) -> Iterator[dict]:
+    """Training steps in three precisions: seconds, and all that tensors take."""
+    if DEVICE.type != "cuda" and not tiny:
+        raise SystemExit("there is no GPU here that PyTorch can use")
+    for sizes, sentences in ((TINY, 8),) if tiny else ((SIZES, 64), (BASE, 256)):
+        batch, model = make_batch(random_pairs(sentences)).to(DEVICE), new_model(sizes)
+        steps = {name: course_step(deepcopy(model), name) for name in PRECISIONS}
+        for name in ("fp32", "bf16"):
+            steps[f"{name}, nn.Transformer"] = plain_step(in_pytorch(model), name)
+        works = [partial(step, batch) for step in steps.values()]
+        for name, work, s in zip(steps, works, in_turns(works, 9, 3), strict=True):
+            found = {"d_model": sizes["d_model"], "sentences": sentences, "step": name}
+            yield found | {"ms": 1e3 * s, "MiB": -peak(int) + peak(work)}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, print and store the tables asked for; 1 if a bar is missed, else 0."""
+    tables = {"speed": speed, "growth": growth, "course": course, "gpu": gpu}
+    parser = argparse.ArgumentParser("make bench")
+    parser.add_argument("table", nargs="?", choices=tables, help="or speed and growth")
+    parser.add_argument("--tiny", action="store_true", help="only see that it runs")
+    chosen = parser.parse_args(arguments)
+    info = Path("/proc/cpuinfo").read_text("utf-8") if sys.platform == "linux" else ""
+    cpu, missed = info.partition("model name")[2].partition("\n")[0].strip("\t: "), 0
+    versions = ", ".join(f"{name} {v}" for name, v in environment_report().items())
+    for name in [chosen.table] if chosen.table else ("speed", "growth"):
+        rows = []
+        for row in tables[name](chosen.tiny):
+            rows.append(row)
+            print(*row.values(), flush=True)
+            missed += row.get("met") is False
+        text = pd.DataFrame(rows).to_string(index=False, na_rep="", float_format="%.4g")
+        print(text := f"{cpu}, {os.cpu_count()} cores, {versions}\n\n{text}\n")
+        if not chosen.tiny:
+            (FOLDER / f"{name}.txt").write_text(text, "utf-8")
+    return min(missed, 1)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

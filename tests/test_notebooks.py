@@ -204,6 +204,7 @@ def test_what_is_shown_in_a_lesson_is_what_is_kept():
                     assert any(f"\n{part}\n" in text for text in kept), (name, part)
 
 
+@pytest.mark.slow
 def test_nbval_finds_an_altered_digit(tmp_path):
     notebook = read(LESSONS["notebooks-03"])
     streams = [

@@ -1,13 +1,16 @@
 """nn.Transformer as a translator, to compare with (lesson 15)."""
 
 import math
+from copy import deepcopy
+from dataclasses import asdict
 
 import torch
 from torch import Tensor, nn
 
 from helpers import PAD
+from helpers.interop.pytorch import copy_stack
 from helpers.positions import PositionalEncoding
-from helpers.transformer import TransformerConfig
+from helpers.transformer import Transformer, TransformerConfig
 
 
 class TorchTranslator(nn.Module):
@@ -68,6 +71,20 @@ class TorchTranslator(nn.Module):
             **options,
         )
         self.projection = nn.Linear(d_model, target_vocab)
+
+    @classmethod
+    @torch.no_grad()
+    def from_course(cls, model: Transformer) -> "TorchTranslator":
+        """The sizes and a copy of the weights of the course's model, on its device."""
+        sizes = asdict(model.config)
+        del sizes["share_embeddings"]
+        theirs = cls(**sizes).to(next(model.parameters()).device)
+        copy_stack(model.encoder, theirs.core.encoder)
+        copy_stack(model.decoder, theirs.core.decoder)
+        theirs.source_embedding.weight.copy_(model.source_embedding.weight)
+        theirs.target_embedding.weight.copy_(model.target_embedding.weight)
+        theirs.projection = deepcopy(model.projection)
+        return theirs.train(model.training)
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
         """ids (batch, length) -> logits (batch, target_length, target_vocab)."""

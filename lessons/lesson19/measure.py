@@ -30,7 +30,7 @@ from lessons.lesson19.peak import peak_bytes
 from lessons.lesson19.traffic import Memory
 
 Way = Callable[..., Tensor]
-GPU = Path(__file__).parents[2] / "benchmarks" / "gpu_attention.csv"
+GPU = Path(__file__).with_name("on_a_gpu.csv")
 
 
 def make_inputs(length: int, seed: int = 0) -> list[Tensor]:
@@ -213,7 +213,7 @@ def medians(ways: Mapping[str, Way], length: int, rounds: int = 5) -> dict[str, 
 
 
 def on_a_gpu(precision: str, length: int) -> pd.DataFrame:
-    """A row for each way: training with 8 heads of 64, as `make bench ARGS=gpu` found.
+    """A row for each way: training with 8 heads of 64, as `on_a_gpu` found.
 
     Median milliseconds and peak mebibytes, on the GPU that benchmarks/gpu.txt names.
     """
