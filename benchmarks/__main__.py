@@ -4,9 +4,9 @@
     make bench ARGS=course    the seconds of every lesson
     make bench ARGS=gpu       training steps, where there is a GPU
 
-Both sides of a row do the same work, which is checked first; then they take turns, and
-medians count. A table, stored beside this file, holds what its run has measured and
-nothing else. The exit status is 1 if a bar is missed.
+Both sides of a row do the same work, which is checked first; then they take turns, on
+one thread, and medians count. Seconds are those that a CPU works. A table, stored
+beside this file, holds what its run has measured. Exit status: 1 if a bar is missed.
 """
 
 import argparse
@@ -17,11 +17,10 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from copy import deepcopy
 from functools import partial
 from itertools import product
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 
 import numpy as np
 import pandas as pd
@@ -47,18 +46,18 @@ from lessons.lesson16.mapping import course_from_blocks
 from lessons.lesson16.readings import build_reading
 from tools.notebooks import execute, read
 
-FOLDER, DEVICE, VOCABULARY = Path(__file__).parent, best_device(), 4_000
+FOLDER, VOCABULARY = Path(__file__).parent, 4_000
+DEVICE = best_device() if "gpu" in sys.argv else torch.device("cpu")
 SIZES = {"d_model": 128, "n_heads": 4, "d_ff": 512, "n_layers": 3, "dropout": 0.1}
 BASE = {"d_model": 512, "n_heads": 8, "d_ff": 2048, "n_layers": 6, "dropout": 0.1}
 TINY = {"d_model": 16, "n_heads": 2, "d_ff": 32, "n_layers": 1, "dropout": 0.1}
-Step = Callable[[Batch], Tensor]
 in_pytorch = TorchTranslator.from_course
 
 
 def in_turns(works: Sequence[Callable], rounds: int, calls: int = 1) -> list[float]:
     """The median seconds of a call of each work; blocks of so many calls take turns."""
-    options = {"stmt": "work()", "num_threads": torch.get_num_threads()}
-    timers = [Timer(globals={"work": work}, **options) for work in works]
+    clock = {} if DEVICE.type == "cuda" else {"timer": process_time}
+    timers = [Timer("work()", globals={"work": work}, **clock) for work in works]
     blocks = [[timer.timeit(calls).median for timer in timers] for _ in range(rounds)]
     return np.median(blocks, axis=0).tolist()
 
@@ -71,13 +70,13 @@ def row(work: str, beside: str, sides: Sequence, bar: float, same: str) -> dict:
     return found | {"ratio": ratio, "at least": bar, "met": met, "equal": same}
 
 
-def random_pairs(number: int, vocabulary: int = VOCABULARY) -> list:
+def random_pairs(number: int) -> list[tuple[list[int], list[int]]]:
     """Ids by chance, of Multi30k's lengths: log-normal, 17.6 and 16.6 on average."""
     torch.manual_seed(0)
     common, own = torch.randn(2, number)
     logs = 2.81 + 0.34 * (0.85 * common + 0.53 * own), 2.76 + 0.31 * common
     lengths = torch.stack(logs, dim=1).exp().round().int().clamp(min=3) - 1
-    draw = partial(torch.randint, 4, vocabulary)
+    draw = partial(torch.randint, 4, VOCABULARY)
     return [tuple(draw((n,)).tolist() for n in pair) for pair in lengths.tolist()]
 
 
@@ -88,7 +87,7 @@ def new_model(sizes: dict, vocabulary: int = VOCABULARY) -> Transformer:
     return Transformer(config).to(DEVICE)
 
 
-def course_step(model: Transformer, name: str = "fp32", *, quick: bool = True) -> Step:
+def course_step(model: Transformer, name: str = "fp32", quick: bool = True) -> Callable:
     """A step of the course's trainer in a precision; it gives the mean loss."""
     pair, precision = [([4], [4])], Precision(name, DEVICE)
     options = {"schedule": lambda *_: 1e-3, "precision": precision}
@@ -103,7 +102,7 @@ def course_step(model: Transformer, name: str = "fp32", *, quick: bool = True) -
     return step
 
 
-def plain_step(model: nn.Module, name: str = "fp32") -> Step:
+def plain_step(model: nn.Module, name: str = "fp32") -> Callable:
     """A step of a tutorial's loop: logits of all positions, padding ignored."""
     options = {"lr": 1e-3, "betas": (0.9, 0.98), "eps": 1e-9, "weight_decay": 0.01}
     optimizer = torch.optim.AdamW(model.train().parameters(), **options)
@@ -143,85 +142,83 @@ def peak(work: Callable) -> float:
     return int(status.partition("VmHWM:")[2].split()[0]) / 2**10
 
 
-def training_peak(rival: bool, sizes: dict) -> float:
-    """The MiB of training beyond model and batch; for a process of its own."""
-    model, batch = new_model(sizes), make_batch(random_pairs(64)).to(DEVICE)
-    step = plain_step(in_pytorch(model)) if rival else course_step(model)
-    return -peak(int) + peak(partial(step, batch))
+def fresh_training(side: str, sizes: dict, calls: int) -> list[float]:
+    """MiB beyond model and batch, and seconds of a step, in a process of its own."""
+    returned = "runtime.keep_freed_memory = int" if side == "returned" else ""
+    make = "plain_step(in_pytorch(model))" if side == "rival" else "course_step(model)"
+    code = f"""
+from benchmarks.__main__ import *; from helpers import runtime; {returned}
+torch.set_num_threads(1); model = new_model({sizes}); held = peak(int)
+work = partial({make}, make_batch(random_pairs(64)))
+print(peak(work) - held, *in_turns([work], {calls}))"""
+    out = subprocess.check_output([sys.executable, "-c", code], cwd=FOLDER.parent)
+    return [float(x) for x in out.split()]
 
 
 def speed(tiny: bool) -> Iterator[dict]:
-    """The course beside others."""
-    sizes, sentences, rounds = (TINY, 8, 1) if tiny else (SIZES, 64, 9)
-    batch = make_batch(random_pairs(sentences)).to(DEVICE)
+    """The course beside others, on a CPU."""
+    sizes, sentences, rounds, few = (TINY, 8, 1, 1) if tiny else (SIZES, 64, 7, 3)
+    batch = make_batch(random_pairs(sentences))
     for chosen in (sizes | {"dropout": 0.0}, sizes):
         ours, blocks = new_model(chosen), build_reading("B", 4_000, 4_000, **chosen)
-        theirs = plain_step(in_pytorch(ours)), plain_step(blocks.to(DEVICE))
-        twins = course_step(ours), course_step(course_from_blocks(blocks).to(DEVICE))
+        theirs = plain_step(in_pytorch(ours)), plain_step(blocks)
+        twins = course_step(ours), course_step(course_from_blocks(blocks))
         for step, twin in zip(theirs, twins, strict=True):
             for _ in range(0 if chosen["dropout"] else 5):
                 assert_close(step(batch), twin(batch), rtol=1e-4, atol=0)
     steps = [twins[0], *theirs, course_step(new_model(sizes), quick=False)]
-    square = torch.randn(1024, 1024, device=DEVICE)
+    square = torch.randn(1024, 1024)
     works = [partial(step, batch) for step in steps]
-    *seconds, ideal = in_turns([*works, lambda: square @ square], rounds, 3)
-    step, same = "s of a training step", "losses of 5 steps without dropout"
+    *seconds, ideal = in_turns([*works, lambda: square @ square], rounds, 2)
+    step, same = "s of a training step", "5 losses without dropout"
     yield row(step, "nn.Transformer", seconds[:2], 1.3, same)
     yield row(step, "d2l's modules", seconds[0:3:2], 1.3, same)
     yield row(step, "the same, nn.Dropout", seconds[0::3], 1.05, "all else")
     pair = seconds[0], ideal * operations(works[0]) / (2 * 1024**3)
     yield row(step, "products of 1,024 × 1,024", pair, 0.5, "operations of products")
-
-    code = "from benchmarks.__main__ import training_peak as f; print(f({}, {}))"
-    calls = [[sys.executable, "-c", code.format(x, sizes)] for x in (False, True)]
-    peaks = [float(subprocess.check_output(x, cwd=FOLDER.parent)) for x in calls]
-    yield row("MiB of training", "nn.Transformer", peaks, 1.0, "fresh processes")
-
+    fresh = partial(fresh_training, sizes=sizes, calls=rounds)
+    turns = [[fresh(x) for x in ("ours", "returned", "rival")] for _ in range(few)]
+    mib, seconds = np.median(turns, axis=0).T.tolist()
+    yield row("MiB of training", "nn.Transformer", mib[0::2], 1.0, "fresh processes")
+    yield row(step, "freed memory given back", seconds[:2], 1.05, "fresh processes")
     model = new_model(sizes).eval()
     plain = partial(model, batch.source, batch.decoder_input)
-
-    def recording() -> Tensor:
-        with record_attention(model):
-            return plain()
-
     with torch.no_grad():
+        recording = record_attention(model)(plain)
         assert_close(recording(), plain())
         seconds = in_turns([recording, plain], rounds, 5)
     yield row("s of all attention maps", "plain forward", seconds, 0.67, "logits")
-
-    pairs, chance = random_pairs(50 if tiny else 1_000), torch.Generator()
+    pairs, chance = random_pairs(50 if tiny else 500), torch.Generator()
     ours = [*bucketed_batches(pairs, tokens_per_batch=640, generator=chance)]
     options = {"batch_size": math.ceil(len(pairs) / len(ours)), "shuffle": True}
     theirs = [*DataLoader(pairs, **options, collate_fn=make_batch)]
     assert sum(b.n_tokens for b in ours) == sum(b.n_tokens for b in theirs)
-    works = [lambda x=x: [twins[0](b.to(DEVICE)) for b in x] for x in (ours, theirs)]
-    seconds, same = in_turns(works, min(rounds, 3)), f"tokens of {len(pairs)} pairs"
+    works = [lambda x=x: [twins[0](b) for b in x] for x in (ours, theirs)]
+    seconds, same = in_turns(works, few), f"tokens of {len(pairs)} pairs"
     yield row("s of an epoch in buckets", "shuffled batches", seconds, 1.3, same)
-
     translator, text = trained_toy(), load_text("toy").test[: 8 if tiny else 500]
-    models = translator.model.to(DEVICE), in_pytorch(translator.model)
+    models = translator.model, in_pytorch(translator.model)
     sources = [translator.source_text.encode(source) for source, _ in text]
     beams = partial(beam_search, beam_size=5)
     for name, decode in (("greedy decoding", greedy_decode), ("beams of 5", beams)):
         works = [partial(translate_ids, x, sources, decode=decode) for x in models]
         assert works[0]() == works[1](), name
-        seconds, same = in_turns(works, min(rounds, 3)), f"ids of {len(text)} sentences"
+        seconds, same = in_turns(works, few), f"ids of {len(text)} sentences"
         yield row(f"s of {name}", "nn.Transformer, no cache", seconds, 1.5, same)
 
 
-# What grows, over which values, and its power where it outgrows all else.
 SWEEPS = {
-    "length": ((16, 32, 64, 128, 256, 512, 1024), 2),
-    "batch": ((1, 2, 4, 8, 16, 32, 64), 1),
-    "vocabulary": ((500, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000), 1),
-    "layers": ((1, 2, 4, 8, 16), 1),
+    "length": (16, 32, 64, 128, 256, 512, 1024),
+    "batch": (1, 2, 4, 8, 16, 32, 64),
+    "vocabulary": (500, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000),
+    "layers": (1, 2, 4, 8, 16),
 }
 
 
 def point(kind: str, length: int, batch: int, vocabulary: int, layers: int) -> Callable:
     """A training step, or writing `length` tokens greedily, at these sizes."""
     model = new_model(SIZES | {"n_layers": layers}, vocabulary)
-    ids = torch.randint(4, vocabulary, (batch, length + 1), device=DEVICE)
+    ids = torch.randint(4, vocabulary, (batch, length + 1))
     if kind == "training":
         return partial(course_step(model), Batch(ids[:, 1:], ids))
     write = partial(write_tokens, model, ids[:, 1:], max_length=length)
@@ -229,10 +226,10 @@ def point(kind: str, length: int, batch: int, vocabulary: int, layers: int) -> C
 
 
 def growth(tiny: bool) -> Iterator[dict]:
-    """Seconds, and operations of all matrix products, fitted by powers of a size."""
-    names = ("seconds^", "operations^", "last seconds^", "last operations^", "limit^")
-    for work, (size, sweep) in product(("training", "decoding"), SWEEPS.items()):
-        values, limit = sweep[0][: 2 if tiny else None], sweep[1]
+    """Seconds and operations of matrix products as powers of a size; the last two."""
+    names = ("seconds^", "operations^", "last seconds^", "last operations^")
+    for work, size in product(("training", "decoding"), SWEEPS):
+        values = SWEEPS[size][: 2 if tiny else None]
         few = 2 if size == "length" else 8  # sentences
         usual = {"length": 32, "batch": few, "vocabulary": VOCABULARY, "layers": 3}
         works = [point(work, **usual | {size: value}) for value in values]
@@ -241,7 +238,7 @@ def growth(tiny: bool) -> Iterator[dict]:
         powers = [np.polyfit(x[-n:], y[-n:], 1)[0] for n in (len(x), 2) for y in ys]
         ends = {"s at first": seconds[0], "s at last": seconds[-1]}
         found = {"work": work, "size": size, "from": values[0], "to": values[-1]} | ends
-        yield found | dict(zip(names, [*powers, limit], strict=True))
+        yield found | dict(zip(names, powers, strict=True))
 
 
 def course(tiny: bool) -> Iterator[dict]:
@@ -252,12 +249,12 @@ def course(tiny: bool) -> Iterator[dict]:
         execute(read(path), path.parent)
         return {"lesson": path.stem, "seconds": perf_counter() - started}
 
-    paths, cores = sorted(FOLDER.parent.glob("notebooks/[0-9]*.ipynb")), os.cpu_count()
-    started, bar = perf_counter(), 600
-    with ThreadPoolExecutor(cores) as pool:
-        yield from pool.map(lesson, paths[: 1 if tiny else None])
-    found = {"lesson": f"all, {cores} at a time", "seconds": perf_counter() - started}
-    yield found | {"at most": bar, "met": found["seconds"] <= bar}
+    paths = sorted(FOLDER.parent.glob("notebooks/[0-9]*.ipynb"))[: 1 if tiny else None]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        started = perf_counter()
+        yield from pool.map(lesson, paths)
+    whole = {"lesson": "all", "seconds": perf_counter() - started, "at most": 600}
+    yield whole | {"met": whole["seconds"] <= 600}
 
 
 def gpu(tiny: bool) -> Iterator[dict]:
@@ -265,10 +262,10 @@ def gpu(tiny: bool) -> Iterator[dict]:
     if DEVICE.type != "cuda" and not tiny:
         raise SystemExit("there is no GPU here that PyTorch can use")
     for sizes, sentences in ((TINY, 8),) if tiny else ((SIZES, 64), (BASE, 256)):
-        batch, model = make_batch(random_pairs(sentences)).to(DEVICE), new_model(sizes)
-        steps = {name: course_step(deepcopy(model), name) for name in PRECISIONS}
-        for name in ("fp32", "bf16"):
-            steps[f"{name}, nn.Transformer"] = plain_step(in_pytorch(model), name)
+        batch = make_batch(random_pairs(sentences)).to(DEVICE)
+        steps = {name: course_step(new_model(sizes), name) for name in PRECISIONS}
+        for x in ("fp32", "bf16"):
+            steps[f"{x}, nn.Transformer"] = plain_step(in_pytorch(new_model(sizes)), x)
         works = [partial(step, batch) for step in steps.values()]
         for name, work, s in zip(steps, works, in_turns(works, 9, 3), strict=True):
             found = {"d_model": sizes["d_model"], "sentences": sentences, "step": name}
@@ -282,6 +279,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("table", nargs="?", choices=tables, help="or speed and growth")
     parser.add_argument("--tiny", action="store_true", help="only see that it runs")
     chosen = parser.parse_args(arguments)
+    torch.set_num_threads(1)
     info = Path("/proc/cpuinfo").read_text("utf-8") if sys.platform == "linux" else ""
     cpu, missed = info.partition("model name")[2].partition("\n")[0].strip("\t: "), 0
     versions = ", ".join(f"{name} {v}" for name, v in environment_report().items())

@@ -91,7 +91,7 @@ def faster_on_cpu(model: nn.Module) -> Iterator[None]:
 class QuickDropout(nn.Dropout):
     """nn.Dropout that draws its random numbers faster on a CPU, in float32.
 
-    Drawing them is most of dropout's work there (benchmarks/speed.txt). The numbers are
+    Drawing them is most of dropout's work there. The numbers are
     others than nn.Dropout's for the same seed.
     Srivastava et al. 2014, section 10.
     """

@@ -20,13 +20,14 @@ def test_a_bar_that_is_missed_is_said_and_what_is_not_measured_is_no_figure(
     assert benchmarks.main(["speed", "--tiny"]) == 1
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_every_row_can_be_measured():
     rows = [*benchmarks.speed(tiny=True)]
     assert len(rows) >= 8
     assert all(row["ours"] > 0 and row["theirs"] > 0 for row in rows)
 
 
+@pytest.mark.long
 def test_unequal_work_is_not_compared(monkeypatch):
     def other_rate(model, name="fp32"):
         step = benchmarks.course_step(model)

@@ -551,7 +551,7 @@ def test_sizes_are_as_asked():
     assert [len(getattr(small, name)) for name in SPLITS] == [3, 0, 2, 0]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_language_has_what_the_sizes_promise():
     largest = corpus.MOST_SENTENCES
     whole = toy_corpus(

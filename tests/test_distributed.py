@@ -122,7 +122,7 @@ def test_two_processes_are_one(tmp_path):
     torchrun(SCRIPT, tmp_path, "together")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @needs_torchrun
 def test_a_killed_process_goes_on_from_the_checkpoint(folder, tmp_path):  # noqa: F811
     straight, killed = tmp_path / "straight", tmp_path / "killed"

@@ -23,7 +23,7 @@ def test_a_healthy_training_and_one_with_padding_in_its_loss(start):
         assert abs(healthy.train_loss[i] - healthy.validation_loss[i]) < 0.2
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @SEEDS
 def test_each_fault_shows_its_sign(start):
     runs = {fault: exercises.run_with(fault, start) for fault in exercises.SIGNS}

@@ -267,7 +267,7 @@ print(statistics.median_low(faults))
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc can be told")
 def test_a_training_step_asks_for_no_new_memory():
     """Page faults a step: counted, so that a slow machine changes nothing."""

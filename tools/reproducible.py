@@ -2,7 +2,7 @@
 
 Stored outputs were made under it, so it is forced and not merely offered: a value
 left in somebody's shell would change the numbers that are compared. It must be set
-before torch is imported; conftest.py and `python -m tools.notebooks run` do that, and
+before torch is imported; conftest.py and `python -m tools.notebooks` do that, and
 the kernels inherit it.
 """
 

@@ -26,7 +26,7 @@ PATIENCE, EVERY = 15, 10  # seconds for that index to answer, and between two li
 # A pip that is faster than the one which Python brings, and what builds `-e .`.
 TOOLS = "pip==26.3", "setuptools==84.2.1"
 IMPORTS = (  # is compiled once, in two processes
-    "import jupyterlab.labapp, notebook.app",
+    "import jupyterlab.labapp, jupyter_lsp.serverextension, notebook.app",
     "import ipykernel.kernelapp, ipywidgets, matplotlib.pyplot, pandas, seaborn, torch",
 )
 
@@ -93,8 +93,8 @@ def set_up(dev=False):
     STAMP.write_text("")  # until all is done
     pip = [python, "-m", "pip"]
     if install([sys.executable, "-m", "pip", "--python", python], *TOOLS):
-        # This Python has no pip or an old one. Debian has ensurepip in python3-venv.
-        subprocess.check_call([python, "-m", "ensurepip"])
+        if subprocess.call([python, "-m", "ensurepip"]):
+            sys.exit("set-up: no pip; on Debian: sudo apt install python3-venv")
         install(pip, *TOOLS)
     pins = Path(LISTS[0]).read_text("utf-8")
     torch = re.search("\ntorch==(.+)", pins).group(1) + "+cpu"

@@ -604,14 +604,6 @@ def test_the_report_in_readme_is_what_its_code_prints(capsys):
     assert [line for line in said if "no picture" not in line] == reported(shown)
 
 
-def test_the_report_in_the_course_s_readme_is_what_is_said(capsys):
-    readme = (CHECKUP.parent / "README.md").read_text("utf-8")
-    shown = re.search(r"^```\n(✓ runs.*?)^```$", readme, re.M | re.S)[1]
-    model = FAULTS["GPT-2's second layer sees the future"].build()
-    examine(of_hugging_face(model), draw=False)
-    assert reported(capsys.readouterr().out) == reported(shown)
-
-
 def test_everything_is_left_as_it_was():
     model = FAULTS["batch norm for layer norm"].build()
     model.core.encoder.eval()

@@ -16,7 +16,7 @@ from lessons.checking.findings import Stop, wrong
 
 def _sequences(seed: int, vocabulary: int, *lengths: tuple[int, int]) -> tuple:
     """Logits, tokens and prompts' lengths, for rows of (prompt, answer) tokens."""
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(seed + 1)
     length = max(map(sum, lengths))
     tokens = torch.randint(4, vocabulary, (len(lengths), length), generator=generator)
     for row, (prompt, answer) in zip(tokens, lengths, strict=True):

@@ -19,10 +19,10 @@ from helpers.encoder import Encoder
 from helpers.layers import LayerSizes
 from helpers.masks import causal_mask
 from helpers.modern.language_model import LanguageModel
+from helpers.modern.retrofit import NoPositions, RotaryAttention
 from helpers.positions import TokenEmbedding, positional_encoding
 from helpers.training import cosine_rate
 from helpers.transformer import Transformer, TransformerConfig
-from lessons.lesson17.changes import NoPositions, RotaryAttention
 from lessons.lesson18.one_sequence import (
     LONGEST,
     batches,

@@ -3,10 +3,9 @@
 `SOUND` holds small models of several code bases, `FAULTS` what was done to one of them,
 and where it sits. Both are evidence for the property checks: a sound model must pass
 them all, and a fault must be found, with the right place among the first two suspects.
-The studies `alarms` and `faults` count. Many faults are drawn from
-reports on published code, which their docstrings name; the rest are mistakes that
-anybody may make. Those of `from_outside` were thought of by people who had not read the
-checks.
+The studies `false_alarms` and `found_faults` count. Many faults are drawn from reports
+on published code, which their docstrings name; the rest are mistakes that anybody may
+make. Those of `from_outside` were thought of by people who had not read the checks.
 """
 
 from faults import (  # noqa: F401  they list what they do

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from faults.listing import fault
-from faults.patching import BatchNorm, become
+from faults.patching import become
 from faults.small_decoders import LONGEST, WIDTH, lower
 
 LLAMA, EXPERTS, GPT = "small Llama", "small mixture of experts", "small GPT"
@@ -123,6 +123,14 @@ def causal_in_eval(model: nn.Module) -> None:
     attention = model.blocks[1].attn
     attend = F.scaled_dot_product_attention
     attention.attend = lambda q, k, v: attend(q, k, v, is_causal=not attention.training)
+
+
+class BatchNorm(nn.BatchNorm1d):
+    """A batch norm that takes (batch, length, features)."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(batch, length, features) -> the same shape."""
+        return super().forward(x.transpose(1, 2)).transpose(1, 2)
 
 
 @fault("batch norm in a block with dropout", GPT, "blocks.1.ln_2", "batch norm")

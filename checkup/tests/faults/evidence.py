@@ -9,7 +9,7 @@ from faults.specimens import COURSE, HUGGING_FACE, READING
 from lessons.lesson15.adapters import of_course
 from lessons.lesson16.adapters import of_reading
 from transformer_checkup.adapters import of_hugging_face
-from transformer_checkup.report import CHECKS, READ_OFF, chosen
+from transformer_checkup.report import CHECKS, READ_OFF, Report, chosen
 from transformer_checkup.subject import Subject, Suspect
 
 ADAPTERS = {COURSE: of_course, HUGGING_FACE: of_hugging_face, READING: of_reading}
@@ -30,16 +30,19 @@ def examined(fault: Fault, seed: int = 0, **options) -> Subject:
     return subject_of(fault.specimen, model, **rebuild, **options)
 
 
-def first_suspects(subject: Subject) -> list[Suspect]:
-    """The first two suspects of a report, or fewer; no check is asked after them."""
-    known, found = {}, {}
-    for name in sorted(chosen(subject), key=lambda name: name not in READ_OFF):
+def brief_report(subject: Subject) -> Report:
+    """A report whose first two suspects are those of the full one, as they come first.
+
+    Once they are found, only what is read off the modules is asked, which goes before.
+    """
+    known, report = {}, Report(())
+    for name in chosen(subject):
+        if len(report.suspects) > 1 and name not in READ_OFF:
+            continue
         if name not in known:
             known[name] = CHECKS[name](subject, known)
-        found |= dict.fromkeys(known[name].suspects)
-        if len(found) > 1:
-            break
-    return [*found][:2]
+        report = Report((*report.verdicts, known[name]))
+    return report
 
 
 def names_it(fault: Fault, suspects: Sequence[Suspect]) -> bool:

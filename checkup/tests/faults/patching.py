@@ -17,14 +17,6 @@ class Nothing(nn.Module):
         return 0 * self.inner(*args, **kwargs)
 
 
-class BatchNorm(nn.BatchNorm1d):
-    """A batch norm that takes (batch, length, features)."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(batch, length, features) -> the same shape."""
-        return super().forward(x.transpose(1, 2)).transpose(1, 2)
-
-
 def wrap(module: nn.Module, change: Callable) -> None:
     """module(…) becomes change(module's own forward, …)."""
     inner = module.forward

@@ -6,7 +6,6 @@ import torch
 from torch import Tensor, nn
 
 from faults.listing import fault
-from faults.patching import BatchNorm
 from helpers import PAD
 
 BATCH, NORM_FIRST = "nn.Transformer", "nn.Transformer, norm first"
@@ -170,6 +169,18 @@ def mask_of_one_dtype(model: nn.Module) -> None:
 def probabilities(model: nn.Module) -> None:
     """Ends in nn.Softmax, as a model “that gives probabilities” does."""
     model.projection = nn.Sequential(model.projection, nn.Softmax(dim=-1))
+
+
+class BatchNorm(nn.Module):
+    """nn.BatchNorm1d over the features."""
+
+    def __init__(self, features: int):
+        super().__init__()
+        self.inner = nn.BatchNorm1d(features)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(batch, length, features) -> the same shape."""
+        return self.inner(x.transpose(1, 2)).transpose(1, 2)
 
 
 @fault(
