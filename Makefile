@@ -5,7 +5,7 @@
 # TORCH=cpu or TORCH=cuda replaces .venv's build of PyTorch: make lab TORCH=cuda.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev lab check test test-long test-seeds test-math \
+.PHONY: help setup setup-dev lab check test test-long test-seeds test-math test-stored \
 	test-browser test-book test-export test-colab test-newest studies run lint bench book publish
 
 # The first Python that the course supports; else python3, whose error says the rest.
