@@ -208,10 +208,10 @@ def speed(tiny: bool) -> Iterator[dict]:
 
 
 SWEEPS = {
-    "length": (16, 32, 64, 128, 256, 512, 1024),
-    "batch": (1, 2, 4, 8, 16, 32, 64),
-    "vocabulary": (500, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000),
-    "layers": (1, 2, 4, 8, 16),
+    "length": (16, 32, 64, 128, 256, 512),
+    "batch": (1, 2, 4, 8, 16, 32),
+    "vocabulary": (500, 1_000, 2_000, 4_000, 8_000, 16_000),
+    "layers": (1, 2, 4, 8),
 }
 
 
@@ -233,7 +233,7 @@ def growth(tiny: bool) -> Iterator[dict]:
         few = 2 if size == "length" else 8  # sentences
         usual = {"length": 32, "batch": few, "vocabulary": VOCABULARY, "layers": 3}
         works = [point(work, **usual | {size: value}) for value in values]
-        seconds, counts = in_turns(works, 3), [operations(work) for work in works]
+        seconds, counts = in_turns(works, 2), [operations(work) for work in works]
         x, *ys = np.log([values, seconds, counts])
         powers = [np.polyfit(x[-n:], y[-n:], 1)[0] for n in (len(x), 2) for y in ys]
         ends = {"s at first": seconds[0], "s at last": seconds[-1]}

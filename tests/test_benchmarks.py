@@ -38,6 +38,7 @@ def test_unequal_work_is_not_compared(monkeypatch):
         next(benchmarks.speed(tiny=True))
 
 
+@pytest.mark.slow
 def test_every_way_of_attention_on_a_gpu_gives_the_same_context():
     found = [*on_a_gpu.rows([96])]
     assert {"table", "tiles of 64"} <= {row["way"] for row in found}

@@ -386,6 +386,7 @@ def test_no_pair_has_a_fault(seed):
     assert not wrong, f"{len(wrong)} pairs, such as {wrong[:3]}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("right", "wrong", "fault"),
     [
@@ -738,6 +739,7 @@ def test_combinations(source, expected):
 # --- Phenomena -----------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_phenomena_agree_with_what_the_sentences_show():
     """Each told again in another way, from the French alone where that is possible."""
     for pair in pairs_of(0):

@@ -339,6 +339,7 @@ MODELS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("seed")
 @pytest.mark.parametrize("name", MODELS)
 def test_every_model_is_decoded_in_every_way(name):

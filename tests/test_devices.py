@@ -40,6 +40,7 @@ def meta_batch():
     return Batch(*sentences()).to("meta")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_a_model_learns_and_writes_where_it_is(name):
     model, batch = MODELS[name]().to("meta").train(), meta_batch()
@@ -52,6 +53,7 @@ def test_a_model_learns_and_writes_where_it_is(name):
     assert scores.device.type == "meta" and scores.shape == (3, 50)
 
 
+@pytest.mark.slow
 def test_what_looks_inside_a_model_looks_where_it_is():
     model, batch = small_model().to("meta"), meta_batch()
     with record_attention(model) as maps:

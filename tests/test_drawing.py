@@ -32,6 +32,7 @@ def texts(ax):
     return [(text.get_text(), text.get_window_extent(renderer)) for text in found]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_texts_neither_overlap_nor_leave_the_sheet(name):
     EXAMPLES[name]()

@@ -7,6 +7,7 @@ from torch.testing import assert_close
 
 from samples import SIZES, sentences, small_model
 
+pytestmark = pytest.mark.slow  # the tracer takes ten seconds to load
 CLOSE = {"atol": 1e-5, "rtol": 1e-5}
 LONGEST = SIZES["max_length"]
 
@@ -43,7 +44,6 @@ def test_the_exported_program_hides_padding(exported):
     assert_close(program(*inputs), model(*inputs), **CLOSE)
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Guards may run slower on Python 3.13.0")
 @pytest.mark.parametrize(
     "training", [False, pytest.param(True, marks=pytest.mark.long)]

@@ -238,6 +238,7 @@ def printed(code):
     return run.stdout.split()
 
 
+@pytest.mark.slow
 def test_the_model_brings_no_package_along_but_torch():
     code = (
         "import sys, torch; before = set(sys.modules); "

@@ -72,6 +72,7 @@ def close(ours, theirs):
     torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.slow
 @torch.no_grad()
 def test_logits_equal_hugging_faces(pair):
     theirs, ours = pair
@@ -79,6 +80,7 @@ def test_logits_equal_hugging_faces(pair):
     close(ours(tokens), theirs(tokens).logits)
 
 
+@pytest.mark.slow
 @torch.no_grad()
 def test_logits_equal_hugging_faces_with_caches(pair):
     theirs, ours = pair
@@ -98,6 +100,7 @@ def test_logits_equal_hugging_faces_with_caches(pair):
     close(caches[1].keys, keys)
 
 
+@pytest.mark.slow
 @torch.no_grad()
 def test_prompts_padded_in_front_equal_hugging_faces_and_themselves_alone(pair):
     theirs, ours = pair
@@ -116,6 +119,7 @@ def test_prompts_padded_in_front_equal_hugging_faces_and_themselves_alone(pair):
     assert logits.isfinite().all()  # padding that sees nothing, too
 
 
+@pytest.mark.slow
 def test_generation_equals_hugging_faces(pair):
     theirs, ours = pair
     prompts = torch.randint(4, VOCAB, (3, 6))
@@ -169,6 +173,7 @@ def test_rows_end_by_themselves():
     assert ids.tolist() == [[7, EOS, PAD, PAD], [7, 7, 7, 7]]
 
 
+@pytest.mark.slow
 def test_a_model_can_be_exported():
     for kind in (LanguageModel, GPT2):
         model, tokens = kind(SMALL).eval(), torch.randint(4, VOCAB, (2, LENGTH))

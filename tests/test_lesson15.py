@@ -54,6 +54,7 @@ def test_no_false_alarm_on_pytorch_s(norm_first, number):
     assert alarms(of_torch(number, norm_first)) == {}
 
 
+@pytest.mark.slow
 def test_no_false_alarm_on_shared_embeddings():
     model = small_model(0, share_embeddings=True)
     assert alarms(of_course(model), leave_out=[SLOW]) == {}
@@ -76,6 +77,7 @@ ONE_OF_EACH = ("no causal mask", "the memory is ignored")
 EACH_MUTANT = pytest.mark.parametrize("broken", MUTANTS.values(), ids=MUTANTS)
 
 
+@pytest.mark.slow
 @EACH_MUTANT
 @EACH_SEED
 def test_a_mutant_is_caught_by_its_checks_and_no_other(broken, number):
@@ -107,6 +109,7 @@ def test_every_check_has_a_mutant_that_it_alone_catches():
     assert alone == set(FOURTEEN)
 
 
+@pytest.mark.slow
 def test_from_outside_the_causal_mask_is_missed_by_one_check_alone():
     for fault in ("no causal mask", "causal mask one place too wide"):
         subject = MUTANTS[fault].build(0, steps=None, attention=None)
@@ -178,6 +181,7 @@ def test_a_trained_model_is_not_asked_what_a_fresh_one_does():
         assert CHECKS[name](subject).holds is None
 
 
+@pytest.mark.slow
 def test_the_model_is_left_as_it_was():
     model = small_model(0, dropout=0.1)
     model.encoder.eval()  # a part in another mode than the rest
@@ -394,6 +398,7 @@ def test_the_first_difference_from_a_reference():
     assert beside_sound("no scale") == where
 
 
+@pytest.mark.slow
 def test_examine_prints_a_line_for_each_and_draws_what_failed(capsys, monkeypatch):
     monkeypatch.setattr(plt, "show", lambda: None)
     subject = MUTANTS["no causal mask"].build(0, steps=None, attention=None)

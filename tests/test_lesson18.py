@@ -24,6 +24,7 @@ KINDS = {**KINDS_OF_ALL, **KINDS_OF_PLACES, **LONGER}
 PAIRS = [([5, 6, 7], [8, 9]), ([5], [8, 9, 10, 11])]
 
 
+@pytest.mark.slow
 def test_pairs_become_sequences():
     arrow = one_sequence.joint_vocabulary().ids["=>"]
     joined = join(PAIRS)
@@ -94,6 +95,7 @@ def test_kinds_share_their_first_weights():
         assert vectors.std().item() == pytest.approx(size, rel=0.05)
 
 
+@pytest.mark.slow
 def test_one_pass_finds_the_sentences_that_greedy_decoding_gets_right():
     model, pairs = build(Kind(modern=True, small_weights=True), 0), toy_pairs("train")
     options = {"steps": 12, "every": 6, "few": 3}  # by heart, all but

@@ -55,6 +55,7 @@ def theirs_at_once(layer, turn, x):
     return layer(x, attention_mask=hidden, position_embeddings=turn(x, places))
 
 
+@pytest.mark.slow
 @torch.no_grad()
 def test_the_block_equals_hugging_faces_layer(pair, seed):
     theirs, turn, ours = pair
@@ -65,6 +66,7 @@ def test_the_block_equals_hugging_faces_layer(pair, seed):
     torch.testing.assert_close(y, due, atol=1e-5, rtol=0)
 
 
+@pytest.mark.slow
 @torch.no_grad()
 def test_the_block_equals_hugging_faces_layer_step_by_step(pair, seed):
     from transformers import DynamicCache
@@ -196,6 +198,7 @@ def test_variants_have_about_as_many_parameters():
     assert all(0.98 < count / counts["2017"] < 1.01 for count in counts.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", changes.CHANGES)
 def test_variants_hide_the_future_and_their_padding(name):
     model = changes.variant(changes.CHANGES[name], 0).eval()

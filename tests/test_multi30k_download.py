@@ -219,6 +219,7 @@ def test_the_toy_corpus_and_a_folder_need_no_pooch(tmp_path):
 # Faults
 
 
+@pytest.mark.slow
 def test_faults_that_pass(server):
     server.faults[FIRST], server.faults["val.de.gz"] = [cut], [login_page]
     loads()

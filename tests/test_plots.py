@@ -359,6 +359,7 @@ EXPECTED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", PARTS)
 def test_each_part_lights_itself(part):
     lit = lit_text(part)

@@ -95,6 +95,7 @@ def test_the_module_gives_the_function_s_loss():
 # --- Smaller types --------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])
 def test_smaller_types_learn_about_as_well(precision):
     reference = losses(make_trainer("fp32", epochs=8).fit())
@@ -198,6 +199,7 @@ def test_without_a_mean_the_last_weights_serve():
 # --- Stop and go on -------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_a_stopped_run_ends_with_the_same_numbers(precision, tmp_path):
     options = {"precision": precision, "average_from": 0.3, "average_every": 2}

@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 import torch
 
 from helpers.transformer import Transformer, TransformerConfig
@@ -29,6 +30,7 @@ def test_the_quoted_answer_of_a_check_is_what_it_says(capsys):
     assert capsys.readouterr().out.strip() == quoted
 
 
+@pytest.mark.slow
 def test_the_check_up_takes_a_model_as_readme_says(capsys):
     sizes = {"d_model": 16, "n_heads": 2, "d_ff": 32, "n_layers": 1}
     torch.manual_seed(0)

@@ -30,6 +30,7 @@ def handler():
     signal.signal(signal.SIGINT, before)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("handler")
 @pytest.mark.parametrize("step", [1, 5, 9])
 def test_an_interrupted_run_goes_on_to_the_same_numbers(step, tmp_path):
@@ -62,6 +63,7 @@ def killed_at(step):
     return schedule
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("handler")
 @pytest.mark.parametrize("epochs", [1, 2])
 def test_a_killed_run_loses_the_epoch_in_progress(epochs, tmp_path):

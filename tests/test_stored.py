@@ -1,6 +1,7 @@
 """The stored models are the recipes' own, and score what their table says."""
 
 import pandas as pd
+import pytest
 import torch
 
 from helpers.translator import RECIPES, STORED, TOYS, Translator, build, trained_toy
@@ -16,6 +17,7 @@ def test_at_most_five_models_and_five_megabytes_are_stored():
     assert sum(file.stat().st_size for file in files) <= 5_000_000
 
 
+@pytest.mark.slow
 def test_the_stored_models_score_what_the_table_says():
     found = stored.scores(STORED).set_index("model")
     exact = ["recipe", "parameters", "bytes"]

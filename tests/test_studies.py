@@ -14,6 +14,7 @@ NAMES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_a_study_runs_at_a_tiny_size_and_has_the_columns_of_its_table(name):
     try:

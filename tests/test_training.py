@@ -171,6 +171,7 @@ def test_overfits_one_batch():
     assert evaluate_loss(model, pairs) < 0.01
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stop_after", [1, 4, 9, 13])
 def test_a_stopped_run_ends_with_the_same_numbers(stop_after, tmp_path):
     straight = make_trainer()

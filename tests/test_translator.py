@@ -240,6 +240,7 @@ def test_another_test_set_by_name(folder, tmp_path, capsys):
     assert "holds neither test_2017_flickr.de nor" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_finished_run_is_only_scored_again(folder, run, capsys):
     assert main(command(folder, run, "--epochs", 1)) == 0
     output = capsys.readouterr().out
