@@ -16,7 +16,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -32,12 +31,12 @@ from torch.utils.benchmark import Timer
 from torch.utils.data import DataLoader
 from torch.utils.flop_counter import FlopCounterMode
 
-from helpers import PAD
+from benchmarks.torch_translator import TorchTranslator
+from helpers import PAD, runtime
 from helpers.attention import record_attention
 from helpers.batching import Batch, bucketed_batches, make_batch
 from helpers.decoding import beam_search, greedy_decode, translate_ids, write_tokens
-from helpers.interop.torch_translator import TorchTranslator
-from helpers.runtime import best_device, environment_report, faster_on_cpu
+from helpers.runtime import best_device, environment_report
 from helpers.scale.precision import PRECISIONS, Precision
 from helpers.training import Trainer, TrainingConfig
 from helpers.transformer import Transformer, TransformerConfig
@@ -87,16 +86,16 @@ def new_model(sizes: dict, vocabulary: int = VOCABULARY) -> Transformer:
     return Transformer(config).to(DEVICE)
 
 
-def course_step(model: Transformer, name: str = "fp32", quick: bool = True) -> Callable:
+def course_step(model: Transformer, name: str = "fp32") -> Callable:
     """A step of the course's trainer in a precision; it gives the mean loss."""
+    runtime.keep_freed_memory()
     pair, precision = [([4], [4])], Precision(name, DEVICE)
     options = {"schedule": lambda *_: 1e-3, "precision": precision}
     trainer = Trainer(model.train(), pair, pair, TrainingConfig(epochs=1), **options)
 
     def step(batch: Batch) -> Tensor:
         trainer.count_from(0.0, 0)
-        with faster_on_cpu(model) if quick else nullcontext():
-            trainer.train_step(batch, 0.5)
+        trainer.train_step(batch, 0.5)
         return trainer.loss_sum / trainer.loss_tokens
 
     return step
@@ -147,7 +146,7 @@ def fresh_training(side: str, sizes: dict, calls: int) -> list[float]:
     returned = "runtime.keep_freed_memory = int" if side == "returned" else ""
     make = "plain_step(in_pytorch(model))" if side == "rival" else "course_step(model)"
     code = f"""
-from benchmarks.__main__ import *; from helpers import runtime; {returned}
+from benchmarks.__main__ import *; {returned}
 torch.set_num_threads(1); model = new_model({sizes}); held = peak(int)
 work = partial({make}, make_batch(random_pairs(64)))
 print(peak(work) - held, *in_turns([work], {calls}))"""
@@ -166,14 +165,13 @@ def speed(tiny: bool) -> Iterator[dict]:
         for step, twin in zip(theirs, twins, strict=True):
             for _ in range(0 if chosen["dropout"] else 5):
                 assert_close(step(batch), twin(batch), rtol=1e-4, atol=0)
-    steps = [twins[0], *theirs, course_step(new_model(sizes), quick=False)]
+    steps = [twins[0], *theirs]
     square = torch.randn(1024, 1024)
     works = [partial(step, batch) for step in steps]
     *seconds, ideal = in_turns([*works, lambda: square @ square], rounds, 2)
     step, same = "s of a training step", "5 losses without dropout"
     yield row(step, "nn.Transformer", seconds[:2], 1.3, same)
     yield row(step, "d2l's modules", seconds[0:3:2], 1.3, same)
-    yield row(step, "the same, nn.Dropout", seconds[0::3], 1.05, "all else")
     pair = seconds[0], ideal * operations(works[0]) / (2 * 1024**3)
     yield row(step, "products of 1,024 × 1,024", pair, 0.5, "operations of products")
     fresh = partial(fresh_training, sizes=sizes, calls=rounds)

@@ -1,7 +1,5 @@
 """The running mean of a model's weights (lesson 13)."""
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 
@@ -52,14 +50,3 @@ class WeightAverage:
         """Go on where `state` was taken."""
         self.count = state["count"]
         self.sums, self.dtypes = {**state["sums"]}, {**state["dtypes"]}
-
-
-def average_weights(states: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
-    """One state_dict whose every tensor is the mean of that tensor in `states`.
-
-    ValueError for no state, or for states of unlike models.
-    """
-    average = WeightAverage()
-    for state in states:
-        average.add(state)
-    return average.weights()

@@ -1,6 +1,5 @@
 """How good a translation is: losses, exact match, BLEU (lessons 09, 10, 11 and 12)."""
 
-from collections import defaultdict
 from collections.abc import Collection, Sequence
 
 import pandas as pd
@@ -43,29 +42,6 @@ def exact_match(hypotheses: Sequence, references: Sequence) -> float:
     return sum(hypothesis == reference for hypothesis, reference in pairs) / len(
         references
     )
-
-
-def exact_match_by(
-    hypotheses: Sequence, references: Sequence, groups: Sequence[Collection[str]]
-) -> dict[str, float]:
-    """`exact_match` within each group, by its name, in alphabetical order.
-
-    groups names the groups of every sentence, for example its `phenomena`; a sentence
-    counts in each of them, and nowhere if it has none. ValueError unless there are as
-    many groups and hypotheses as references.
-    """
-    check_lengths(hypotheses, references)
-    check_lengths(groups, references, "rows of groups")
-    rows = defaultdict(list)
-    for i, names in enumerate(groups):
-        for name in names:
-            rows[name].append(i)
-    return {
-        name: exact_match(
-            [hypotheses[i] for i in chosen], [references[i] for i in chosen]
-        )
-        for name, chosen in sorted(rows.items())
-    }
 
 
 def alignment_error_rate(

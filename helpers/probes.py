@@ -1,7 +1,7 @@
-"""Measurements: time and growth (lesson 02), what reaches what (03), memory (08)."""
+"""Measurements: what reaches what (lesson 03), time (04), memory (08)."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -17,15 +17,6 @@ def best_time(function: Callable, *inputs: object, runs: int = 10) -> float:
         times.append(time.perf_counter() - start)
     torch.set_num_threads(threads)
     return min(times)
-
-
-def exponent(x: Sequence[float], y: Sequence[float]) -> float:
-    """The p with which y grows as x to the power p.
-
-    It is the slope of the straight line through the points, both axes logarithmic.
-    """
-    x, y = torch.tensor(x).log(), torch.tensor(y).log()
-    return ((x - x.mean()) @ (y - y.mean()) / (x - x.mean()).square().sum()).item()
 
 
 def influence(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:

@@ -4,11 +4,10 @@ import ctypes
 import importlib.metadata
 import os
 import platform
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from tqdm.auto import tqdm
 
 RUN_KINDS = ("gpu", "cpu", "check")
@@ -57,52 +56,14 @@ def keep_freed_memory() -> bool:
 
     Left to itself, glibc gives large blocks back to Linux as soon as they are free, and
     a training step on a CPU asks for the same ones again: thousands of page faults a
-    step, which cost it a tenth of its time. False, and nothing has changed, where the
-    C library is not glibc, as on macOS and Windows.
+    step. Without this, a step took 1.22 times as long (benchmarks/speed.txt). False,
+    and nothing has changed, where the C library is not glibc, as on macOS and Windows.
     """
     if platform.libc_ver()[0] != "glibc":
         return False
     mallopt = ctypes.CDLL(None).mallopt
     trim_threshold, mmap_threshold = -1, -3  # the names' numbers, from malloc.h
     return all(mallopt(name, 2**30) for name in (mmap_threshold, trim_threshold))
-
-
-@contextmanager
-def faster_on_cpu(model: nn.Module) -> Iterator[None]:
-    """Train this model faster inside the block, if it is on a CPU.
-
-    Its nn.Dropout modules become QuickDropout and are themselves again afterwards;
-    nothing else of the model, and nothing of PyTorch, is touched. `keep_freed_memory`
-    is the process's setting and stays. `make bench` shows what each is worth.
-    """
-    on_cpu = next(model.parameters()).device.type == "cpu"
-    slow = [module for module in model.modules() if type(module) is nn.Dropout]
-    if on_cpu:
-        keep_freed_memory()
-        for module in slow:
-            module.__class__ = QuickDropout
-    try:
-        yield
-    finally:
-        for module in slow:
-            module.__class__ = nn.Dropout
-
-
-class QuickDropout(nn.Dropout):
-    """nn.Dropout that draws its random numbers faster on a CPU, in float32.
-
-    Drawing them is most of dropout's work there. The numbers are
-    others than nn.Dropout's for the same seed.
-    Srivastava et al. 2014, section 10.
-    """
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Any shape -> the same shape."""
-        quick = x.device.type == "cpu" and x.dtype == torch.float32
-        if not (quick and self.training and 0 < self.p < 1):
-            return super().forward(x)
-        scale = torch.rand_like(x).ge_(self.p).div_(1 - self.p)  # 0 or 1 / (1 - p)
-        return x * scale
 
 
 def random_state(device: torch.device) -> dict[str, Tensor]:

@@ -14,7 +14,7 @@ from helpers.averaging import WeightAverage
 from helpers.batching import Batch, IdPair, bucketed_batches, weighted_parts
 from helpers.decoding import inference
 from helpers.runtime import (
-    faster_on_cpu,
+    keep_freed_memory,
     progress_bar,
     random_state,
     set_random_state,
@@ -184,20 +184,21 @@ class Trainer:
     def epochs(self) -> Iterator[EpochReport]:
         """Train as `fit` does, and give the report of each epoch when it ends."""
         started = time.perf_counter() - self.seconds
-        with faster_on_cpu(self.model):
-            while not self.finished and not self.stopping:
-                batches = self.epoch_batches()
-                self.model.train()
-                for batch in progress_bar(batches, self.position, self.epoch):
-                    self.train_step(batch.to(self.device), self.progress(len(batches)))
-                    self.position += 1
-                    if self.step % self.processes.agree_every == 0:
-                        self.look_up(started)
-                    if self.stopping or self.finished:
-                        break
-                if self.position == len(batches) or self.finished:
-                    yield self.end_epoch(started)
+        if self.device.type == "cpu":
+            keep_freed_memory()
+        while not self.finished and not self.stopping:
+            batches = self.epoch_batches()
+            self.model.train()
+            for batch in progress_bar(batches, self.position, self.epoch):
+                self.train_step(batch.to(self.device), self.progress(len(batches)))
+                self.position += 1
+                if self.step % self.processes.agree_every == 0:
                     self.look_up(started)
+                if self.stopping or self.finished:
+                    break
+            if self.position == len(batches) or self.finished:
+                yield self.end_epoch(started)
+                self.look_up(started)
         self.stop_requested = self.stopping = False
 
     def train_step(self, batch: Batch, progress: float) -> None:

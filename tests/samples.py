@@ -4,6 +4,7 @@ import torch
 from torch import nn
 
 from helpers import BOS, PAD
+from helpers.averaging import WeightAverage
 from helpers.layers import LayerSizes
 from helpers.transformer import Transformer, TransformerConfig
 
@@ -44,3 +45,11 @@ def randomise(module: nn.Module) -> nn.Module:
             spread = 0.3 if parameter.dim() == 1 else parameter.size(-1) ** -0.5
             parameter.copy_(middle + spread * noise)
     return module
+
+
+def average_weights(states):
+    """The mean of several state_dicts."""
+    average = WeightAverage()
+    for state in states:
+        average.add(state)
+    return average.weights()

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
+from benchmarks.torch_translator import TorchTranslator
 from helpers import BOS, EOS, PAD
 from helpers.caching import CachedDecoding
 from helpers.decoding import (
@@ -23,7 +24,6 @@ from helpers.decoding import (
     start_decoding,
     write_tokens,
 )
-from helpers.interop.torch_translator import TorchTranslator
 from helpers.masks import decoder_mask, padding_mask
 from helpers.transformer import Transformer, TransformerConfig
 from lessons.lesson15.sealed import KEPT

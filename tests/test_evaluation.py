@@ -14,7 +14,6 @@ from helpers.evaluation import (
     bleu,
     bleu_signature,
     exact_match,
-    exact_match_by,
 )
 from helpers.training import evaluate_loss
 from helpers.translator import RECIPES, build, with_seed
@@ -24,16 +23,6 @@ from samples import small_model
 def test_exact_match_is_the_share_of_equal_translations():
     assert exact_match(["a b.", "c."], ["a b.", "d."]) == 0.5
     assert exact_match([[4, 5]], [[4, 5]]) == 1.0
-
-
-def test_exact_match_by_group_counts_a_sentence_in_each_of_its_groups():
-    groups = [{"negation", "pronoun"}, {"negation"}, set(), ["question"]]
-    shares = exact_match_by("abcd", "abxx", groups)
-    assert list(shares.items()) == [("negation", 1), ("pronoun", 1), ("question", 0)]
-    shares = exact_match_by("abcd", "axcx", groups)
-    assert shares == {"negation": 0.5, "pronoun": 1, "question": 0}
-    with pytest.raises(ValueError, match="1 rows of groups for 2 references"):
-        exact_match_by("ab", "ab", [{"negation"}])
 
 
 def test_alignment_error_rate_by_hand():

@@ -13,7 +13,6 @@ from helpers import BOS, EOS, PAD
 from helpers.attention import record_attention
 from helpers.batching import Batch, make_batch
 from helpers.decoding import beam_search, greedy_decode
-from helpers.runtime import faster_on_cpu
 from helpers.training import Trainer, TrainingConfig, evaluate_loss, token_loss
 from samples import SIZES, sentences, small_model
 
@@ -88,8 +87,7 @@ def one_training_step(model, source, target):
     pairs = [([4], [4])]
     trainer = Trainer(model, pairs, pairs, TrainingConfig(epochs=1))
     model.train()
-    with faster_on_cpu(model):
-        trainer.train_step(Batch(source, target), 0.5)
+    trainer.train_step(Batch(source, target), 0.5)
 
 
 @pytest.mark.parametrize(

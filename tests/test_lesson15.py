@@ -8,8 +8,8 @@ import torch
 from matplotlib import pyplot as plt
 from torch import nn
 
+from benchmarks.torch_translator import TorchTranslator
 from helpers import PAD
-from helpers.interop.torch_translator import TorchTranslator
 from lessons.lesson15.adapters import of_course
 from lessons.lesson15.breaking import MUTANTS, mutant, small_model, swap
 from lessons.lesson15.mutants import OpenAttention, SeesTheFuture

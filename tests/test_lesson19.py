@@ -13,6 +13,7 @@ from lessons.lesson19.blockwise import (
     blocks,
     visible_blocks,
 )
+from lessons.lesson19.measure import exponent
 from lessons.lesson19.peak import peak_bytes
 from lessons.lesson19.traffic import Memory
 
@@ -235,3 +236,8 @@ def test_memory_counts_what_passes():
     memory, x = Memory(), torch.ones(3, 4)
     assert memory.write(memory.read(x) + memory.read(x[0])).equal(x + 1)
     assert (memory.reads, memory.writes, memory.moved) == (16, 12, 28)
+
+
+def test_the_exponent_of_a_power():
+    sizes = [3, 5, 70]
+    assert exponent(sizes, [7 * x**2.5 for x in sizes]) == pytest.approx(2.5)

@@ -6,7 +6,6 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from helpers.averaging import average_weights
 from helpers.batching import make_batch
 from helpers.scale.precision import PRECISIONS, Precision, best_precision
 from helpers.training import (
@@ -15,6 +14,7 @@ from helpers.training import (
     TrainingConfig,
     token_loss,
 )
+from samples import average_weights
 from test_training import fresh_model, id_pairs
 
 

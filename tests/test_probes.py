@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from helpers.masks import causal_mask
-from helpers.probes import best_time, exponent, influence
+from helpers.probes import best_time, influence
 
 
 def test_influence_of_a_known_map():
@@ -52,8 +52,3 @@ def test_the_best_time_is_of_one_thread_and_the_shortest(monkeypatch):
     threads, seen = torch.get_num_threads(), []
     assert best_time(lambda: seen.append(torch.get_num_threads()), runs=3) == 2
     assert seen == [1, 1, 1] and torch.get_num_threads() == threads
-
-
-def test_the_exponent_of_a_power():
-    sizes = [3, 5, 70]
-    assert exponent(sizes, [7 * size**2.5 for size in sizes]) == pytest.approx(2.5)

@@ -9,24 +9,18 @@ import types
 
 import pytest
 import torch
-from torch import nn
-from torch.testing import assert_close
 
 from helpers import runtime
 from helpers.runtime import (
     PACKAGES,
     RUN_KINDS,
-    QuickDropout,
     best_device,
     device_name,
     environment_report,
-    faster_on_cpu,
     keep_freed_memory,
     run_kind,
 )
-from helpers.training import Trainer, TrainingConfig
 from lessons.lesson16.d2l import import_d2l
-from samples import small_model
 
 
 def torchvision_modules():
@@ -154,97 +148,13 @@ def test_an_unknown_kind_of_run_is_named(monkeypatch):
         run_kind()
 
 
-# -- faster training on a CPU ----------------------------------------------------------
-
-
-def dropouts(model):
-    return [module for module in model.modules() if isinstance(module, nn.Dropout)]
-
-
-def test_dropout_is_quick_inside_the_block_and_itself_again_afterwards():
-    model, other = small_model(), small_model()
-    before = dropouts(model)
-    assert len(before) == 11
-    with pytest.raises(ZeroDivisionError), faster_on_cpu(model):
-        assert {type(module) for module in dropouts(model)} == {QuickDropout}
-        assert {type(module) for module in dropouts(other)} == {nn.Dropout}
-        assert type(nn.Dropout(0.1)) is nn.Dropout
-        1 / 0  # noqa: B018
-    assert dropouts(model) == before
-    assert {type(module) for module in before} == {nn.Dropout}
-
-
-def test_a_dropout_of_somebody_s_own_is_left_alone():
-    class Own(nn.Dropout):
-        pass
-
-    model = nn.Sequential(nn.Linear(2, 2), Own(0.5), nn.Dropout(0.5))
-    with faster_on_cpu(model):
-        assert [type(module) for module in model[1:]] == [Own, QuickDropout]
-
-
-def test_on_another_device_nothing_changes():
-    model = small_model().to("meta")
-    with faster_on_cpu(model):
-        assert {type(module) for module in dropouts(model)} == {nn.Dropout}
-
-
-@pytest.mark.parametrize("end", ["budget", "break"])
-def test_a_trainer_speeds_its_model_up_and_gives_it_back(end):
-    model, pairs, seen = small_model(dropout=0.1), [([4, 5], [6])] * 4, set()
-    model.encoder.register_forward_pre_hook(
-        lambda *_: seen.update(type(module) for module in dropouts(model))
-    )
-    trainer = Trainer(model, pairs, pairs, TrainingConfig(epochs=2))
-    for _ in trainer.epochs():
-        if end == "break":
-            break
-    assert seen == {QuickDropout}
-    assert {type(module) for module in dropouts(model)} == {nn.Dropout}
-
-
-def test_quick_dropout_keeps_a_share_and_its_mean():
-    dropout, x = QuickDropout(0.1), torch.full((100, 1000), 3.0, requires_grad=True)
-    y = dropout(x)
-    assert_close(y.detach().unique(), torch.tensor([0.0, 3 / 0.9]))
-    assert abs((y == 0).float().mean() - 0.1) < 0.005
-    y.sum().backward()
-    assert_close(3 * x.grad, y.detach())  # what is dropped learns nothing
-
-
-def test_quick_dropout_draws_anew_by_the_seed():
-    dropout, x = QuickDropout(0.5), torch.ones(200)
-    torch.manual_seed(1)
-    first, second = dropout(x), dropout(x)
-    torch.manual_seed(1)
-    assert torch.equal(dropout(x), first)
-    assert not torch.equal(first, second)
-
-
-@pytest.mark.parametrize("p", [0.0, 1.0])
-def test_quick_dropout_of_nothing_and_of_all(p):
-    x = torch.randn(5, 7)
-    assert torch.equal(QuickDropout(p)(x), x * (1 - p))
-    assert torch.equal(QuickDropout(p).eval()(x), x)
-
-
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
-def test_quick_dropout_leaves_other_types_to_pytorch(dtype):
-    x = torch.ones(1000, dtype=dtype)
-    torch.manual_seed(2)
-    ours = QuickDropout(0.3)(x)
-    torch.manual_seed(2)
-    assert torch.equal(ours, nn.Dropout(0.3)(x))
-    assert ours.dtype == dtype
-
-
 # -- memory ----------------------------------------------------------------------------
 
 STEPS = """
 import resource, statistics, sys
 import torch
 from helpers.batching import Batch
-from helpers.runtime import faster_on_cpu
+from helpers.runtime import keep_freed_memory
 from helpers.training import Trainer, TrainingConfig
 from helpers.transformer import Transformer, TransformerConfig
 
@@ -253,8 +163,7 @@ pairs = [([4], [4])]
 model = Transformer(TransformerConfig(4000, 4000, **sizes))
 trainer = Trainer(model, pairs, pairs, TrainingConfig(epochs=1))
 if sys.argv[1] == "kept":
-    with faster_on_cpu(model):
-        pass  # this much of it stays
+    keep_freed_memory()
 tokens = torch.randint(4, 4000, (32, 21))
 batch = Batch(tokens, tokens)
 faults = []

@@ -9,7 +9,7 @@ from torch.nn.functional import cross_entropy
 from torch.testing import assert_close
 
 from helpers import BOS, EOS, PAD
-from helpers.averaging import WeightAverage, average_weights
+from helpers.averaging import WeightAverage
 from helpers.batching import Batch, bucketed_batches, make_batch, pad
 from helpers.training import (
     Trainer,
@@ -20,7 +20,7 @@ from helpers.training import (
     token_loss,
 )
 from helpers.transformer import Transformer, TransformerConfig
-from samples import SIZES, small_model
+from samples import SIZES, average_weights, small_model
 
 
 def id_pairs(count=60, seed=0):

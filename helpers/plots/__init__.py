@@ -7,7 +7,6 @@ new figure without one) and returns it, so that a lesson can add to the picture.
 from helpers.plots.architecture import PARTS, architecture_map
 from helpers.plots.curves import learning_curves
 from helpers.plots.heatmaps import alignment_overlay, attention_grid, heatmap
-from helpers.plots.pages import attention_page
 from helpers.plots.spread import distribution, medians, over_seeds
 from helpers.plots.style import COLOURS
 
@@ -17,7 +16,6 @@ __all__ = [
     "alignment_overlay",
     "architecture_map",
     "attention_grid",
-    "attention_page",
     "distribution",
     "heatmap",
     "learning_curves",

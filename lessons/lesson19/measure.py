@@ -15,7 +15,7 @@ from torch.utils.checkpoint import checkpoint
 from torch.utils.flop_counter import FlopCounterMode
 
 from helpers.attention import attention
-from helpers.probes import exponent, kept_numbers
+from helpers.probes import kept_numbers
 from lessons.lesson19.blockwise import (
     Rule,
     State,
@@ -248,3 +248,12 @@ def grid(rule: Rule, length: int, block: int) -> Tensor:
         for columns, _ in visible_blocks(rule, rows, key, block):
             found[i, columns.start // block] = True
     return found
+
+
+def exponent(x: Sequence[float], y: Sequence[float]) -> float:
+    """The p with which y grows as x to the power p.
+
+    It is the slope of the straight line through the points, both axes logarithmic.
+    """
+    x, y = torch.tensor(x).log(), torch.tensor(y).log()
+    return ((x - x.mean()) @ (y - y.mean()) / (x - x.mean()).square().sum()).item()

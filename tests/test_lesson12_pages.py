@@ -10,12 +10,11 @@ from PIL import Image
 
 from helpers.attention import record_attention
 from helpers.batching import make_batch
-from helpers.plots import attention_page
-from helpers.plots.explorer import MEAN, AttentionExplorer, explore_attention
-from helpers.plots.pages import KINDS, count_layers, texts_of
 from helpers.text import Vocabulary
 from helpers.transformer import Transformer, TransformerConfig
 from helpers.translator import Translator
+from lessons.lesson12.explorer import MEAN, AttentionExplorer, explore_attention
+from lessons.lesson12.pages import KINDS, attention_page, count_layers, texts_of
 
 pytestmark = pytest.mark.slow  # pages of 24 maps are laid out
 
@@ -251,7 +250,7 @@ def test_an_explorer_needs_a_sentence(translator):
 def test_a_still_picture_or_widgets(translator, monkeypatch, still):
     shown, displayed = [], []
     monkeypatch.setattr(plt, "show", lambda: shown.append(plt.gcf()))
-    monkeypatch.setattr("helpers.plots.explorer.display", displayed.append)
+    monkeypatch.setattr("lessons.lesson12.explorer.display", displayed.append)
     if still:
         monkeypatch.setenv("COURSE_STILL", "1")
     else:

@@ -18,9 +18,9 @@ from helpers.attention import record_attention
 from helpers.batching import make_batch
 from helpers.decoding import inference, translate_ids
 from helpers.plots.heatmaps import heatmap
-from helpers.plots.pages import AXES, KINDS, count_layers, mask_of, texts_of
 from helpers.plots.style import COLOURS
 from helpers.translator import Translator
+from lessons.lesson12.pages import AXES, KINDS, count_layers, mask_of, texts_of
 
 MEAN = "mean of all heads"
 WIDTH = 8.6  # of the picture, in inches
