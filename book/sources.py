@@ -68,7 +68,7 @@ def copy_linked(texts: Iterable[Path], target: Path) -> None:
 
 def more_pages() -> dict[str, tuple[str, str]]:
     """{name: (text, description)} of the pages that are no notebooks."""
-    names = sorted(path.stem for path in NOTEBOOKS.glob("*.ipynb"))
+    names = sorted(path.stem for path in NOTEBOOKS.glob("[0-9]*.ipynb"))
     found = {
         "index": (home(names), "The Transformer, built piece by piece in PyTorch"),
         "solutions": (solutions(names), "Worked answers to all exercises"),
@@ -126,7 +126,8 @@ def home(names: list[str]) -> str:
     text = (ROOT / "README.md").read_text("utf-8")
     opening = text.split("\n## ")[0]
     opening = opening[: opening.index("<img ")] + LIVE
-    contents = [f"notebooks/{name}" for name in names]
+    first, *others = names
+    contents = [f"notebooks/{name}" for name in (first, "on_one_page", *others)]
     parts = [
         opening,
         "## The lessons\n\n" + section(text, "The lessons"),

@@ -105,18 +105,15 @@ class MultiHeadAttention(nn.Module):
 
 @contextmanager
 def record_attention(model: nn.Module) -> Iterator[dict[str, Tensor]]:
-    """Keep the weights of every MultiHeadAttention in the model, by its name.
+    """Keep the weights of every multi-head attention in the model, by its name.
 
     Gives a dict that fills while the block runs; each map has the shape
     (batch, heads, query_length, key_length). A module that is called more than once
-    keeps its last map. Maps are detached from the graph.
+    keeps its last map. Maps are detached from the graph. A module of other hands counts
+    if it has MultiHeadAttention's names: its weights are computed beside it.
     """
     maps: dict[str, Tensor] = {}
-    recorded = {
-        name: module
-        for name, module in model.named_modules()
-        if isinstance(module, MultiHeadAttention)
-    }
+    observed, hooks = [], []
 
     def observer(name: str) -> Callable[[Tensor], None]:
         def keep(weights: Tensor) -> None:
@@ -124,10 +121,31 @@ def record_attention(model: nn.Module) -> Iterator[dict[str, Tensor]]:
 
         return keep
 
-    for name, module in recorded.items():
-        module.observer = observer(name)
+    def beside(name: str) -> Callable:
+        def hook(module: nn.Module, inputs: tuple, named: dict) -> None:
+            given = dict(zip(("query", "key", "value", "mask"), inputs, strict=False))
+            given |= named
+            query = module.query_projection(given["query"])
+            key = module.key_projection(given["key"])
+            query, key = (
+                x.unflatten(2, (module.n_heads, -1)).transpose(1, 2)
+                for x in (query, key)
+            )
+            maps[name] = attention(query, key, key, given.get("mask"))[1].detach()
+
+        return hook
+
+    for name, module in model.named_modules():
+        if hasattr(module, "observer"):
+            module.observer = observer(name)
+            observed.append(module)
+        elif hasattr(module, "query_projection") and hasattr(module, "n_heads"):
+            hook = module.register_forward_pre_hook(beside(name), with_kwargs=True)
+            hooks.append(hook)
     try:
         yield maps
     finally:
-        for module in recorded.values():
-            module.observer = None
+        for module in observed:
+            del module.observer  # the class's own is seen again
+        for hook in hooks:
+            hook.remove()

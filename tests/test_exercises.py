@@ -1,4 +1,4 @@
-"""Every exercise with a table: each mistake is named, and nothing right is blamed.
+"""Every exercise that has a table: each mistake is named, nothing right is blamed.
 
 What a table does not hold stands in tests/answers: right answers in another style, and
 wrong ones that are no patch of the reference answer.
@@ -17,7 +17,6 @@ from lessons.checking.engine import Exercise
 from lessons.checking.findings import Check
 from lessons.checking.running import definitions
 from lessons.checking.values import Values
-from lessons.lesson02 import exercises as lesson02
 from lessons.lesson06 import exercises as lesson06
 from tools import notebooks
 from tools.reproducible import ROOT
@@ -150,16 +149,6 @@ def test_two_mistakes_at_once_are_not_praised(exercise):
             answers = references(exercise, part, *rows)
             if None not in answers:
                 assert "✗" in marks(exercise.findings(*answers)), rows
-
-
-def test_two_mistakes_have_both_names():
-    exercise = lesson02.scaled_attention
-    (part,) = exercise.parts
-    rows = {row[0].split(":")[0]: row for row in part.rows()}
-    names = "the scale is forgotten", "the softmax runs over the queries"
-    both = exercise.reference(part, *(rows[name] for name in names))
-    (finding,) = exercise.findings(both)
-    assert all(name in finding.text for name in names)
 
 
 def test_an_encoder_of_wrong_layers_is_told_where_the_fault_may_lie():

@@ -25,7 +25,7 @@ def test_the_pictures_are_those_that_the_lessons_stored():
 def test_the_quoted_answer_of_a_check_is_what_it_says(capsys):
     scope = {}
     exec(WRONG, scope)
-    exercises.scaled_attention(scope["my_attention"])
+    exercises.attention(scope["my_attention"])
     quoted = " ".join(re.findall("^> (.+)$", README, re.MULTILINE))
     assert capsys.readouterr().out.strip() == quoted
 

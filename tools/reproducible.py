@@ -43,6 +43,8 @@ REPRODUCIBLE_ENVIRONMENT = MATH_PATH | {
     "TQDM_DISABLE": "1",
     # A widget lives in an open page only; what is stored is its picture.
     "COURSE_STILL": "1",
+    # What a learner has written is neither read nor changed (helpers.mine).
+    "COURSE_MINE": "off",
     # Long lessons compute for a minute (helpers.runtime.run_kind).
     "COURSE_RUN": "check",
     # Figures go into the notebook, and nobody's start-up files run in the kernel.

@@ -1,56 +1,46 @@
-"""The exercise of lesson 00: a first answer to mend."""
+"""The exercise of lesson 00: what the decoder reads, and what it is to say."""
 
 import torch
 from torch import Tensor
 
-from lessons.checking.comparing import plain
-from lessons.checking.engine import Exercise, Part
-
-ROWS = "a French word is a row, so compare the numbers of a row"
+from helpers import BOS, EOS, PAD
+from helpers.exercise import Exercise, Probe
 
 
-def _weights(rows: int, columns: int, seed: int) -> tuple[Tensor]:
-    """Attention weights of random scores (rows, columns)."""
-    generator = torch.Generator().manual_seed(seed)
-    return (torch.randn(rows, columns, generator=generator).softmax(dim=-1),)
+def shifted(target: Tensor) -> tuple[Tensor, Tensor]:
+    """(batch, length) -> read, say: (batch, length - 1) each.
+
+    They are `decoder_input` and `labels` of helpers.batching.Batch.
+    """
+    return target[:, :-1], target[:, 1:]
 
 
-def _as_index(output: object, weights: Tensor) -> object:
-    """The places; half a place off where they are floats, which cannot be an index."""
-    places = plain(output)
-    floats = isinstance(places, Tensor) and places.is_floating_point()
-    return places + 0.5 if floats else places
-
-
-looks_at = Exercise(
-    """\
-def looks_at(weights):
-    return weights.argmax(dim=-1)
-""",
-    Part(
-        "looks_at",
-        {
-            f"the largest weight of each column is found: {ROWS}": {"-1": "0"},
-            f"one place is found for the whole table: {ROWS}": {"dim=-1": ""},
-            "the smallest weight is found": {"argmax": "argmin"},
-            "the largest weight itself is given, not its place": {"argmax": "amax"},
-            "two tensors are given, weights and places: only the places are due": {
-                "argmax": "max"
-            },
-            "every row stays a list of one: drop its axis": {
-                "dim=-1": "dim=-1, keepdim=True"
-            },
-            "a place is a whole number, but these are floats": {
-                "argmax(dim=-1)": "argmax(dim=-1).float()"
-            },
-            "places are counted from 1: the first column has place 0": {
-                "argmax(dim=-1)": "argmax(dim=-1) + 1"
-            },
-        },
-        lambda seed: [
-            _weights(*size, seed) for size in ((6, 5), (3, 9), (7, 7), (60, 50))
-        ],
-        ["for each French word, the place of the largest weight"],
-        measure=_as_index,
-    ),
+shift = Exercise(
+    shifted,
+    [
+        Probe(
+            torch.tensor([[BOS, 7, 5, 9, EOS], [BOS, 8, EOS, PAD, PAD]]),
+            praise="at each place, `say` has the token that follows in the sentence",
+        ),
+        Probe(torch.tensor([[BOS, 4, 6, 5, 8, 7, EOS]] * 3), praise="other sizes, too"),
+        Probe(torch.tensor([[BOS, 6, EOS]]), when="for a single sentence: "),
+    ],
+    {
+        "nothing is shifted: the decoder reads the very token that it is to say. Leave "
+        "the last column out of `read`, the first out of `say`": (
+            lambda target: (target, target)
+        ),
+        "the two are swapped: `read` begins with <bos>, and comes first": (
+            lambda target: (target[:, 1:], target[:, :-1])
+        ),
+        "both lack the last column: `say` is to lack the first": (
+            lambda target: (target[:, :-1], target[:, :-1])
+        ),
+        "both lack the first column: `read` is to lack the last": (
+            lambda target: (target[:, 1:], target[:, 1:])
+        ),
+        "whole sentences are left out: the first axis is the batch. Slice the second, "
+        "`target[:, …]`": lambda target: (target[:-1], target[1:]),
+    },
+    results=["read", "say"],
 )

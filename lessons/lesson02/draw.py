@@ -42,30 +42,29 @@ def draw_look_up(
     weights = (keys @ query).softmax(dim=0)
     answer = weights @ values
     title = "A soft look-up: the wider the arrow, the more of that value"
-    ax = drawing.canvas(7.2, 2.3, title=title)
-    asked = drawing.tensor(
-        ax, (1.1, 0.95), query[None], "query", name="query", columns=("sweet", "sour")
+    ax = drawing.canvas(5.4, 2.3, title=title)
+    orange = drawing.tensor(
+        ax, (0.6, 0.95), query[None], "query", name="query", columns=("sweet", "sour")
     )
-    drawing.write(ax, (1.1, 0.38), "an orange", size=8)
-    end = drawing.tensor(ax, (6.3, 0.95), answer[None, None], "context", name="answer")
-    drawing.write(ax, (6.3, 0.62), "grams of sugar", size=8)
-    drawing.write(ax, (3.1, 1.8), "keys", size=10)
-    drawing.write(ax, (4.5, 1.8), "values", size=10)
+    drawing.write(ax, (0.6, 0.38), "an orange")
+    end = drawing.tensor(ax, (4.85, 0.95), answer[None, None], "context", name="answer")
+    drawing.write(ax, (4.85, 0.62), "g of sugar")
+    drawing.write(ax, (2.3, 1.8), "keys", size=10)
+    drawing.write(ax, (3.55, 1.8), "values", size=10)
     for i, food in enumerate(foods):
         y = 1.5 - 0.55 * i
-        key = drawing.tensor(ax, (3.1, y), keys[i][None], "key", cell=0.36)
-        value = drawing.tensor(ax, (4.5, y), values[i][None, None], "value", cell=0.36)
-        drawing.write(ax, (3.8, y + 0.1), food, size=8)
+        key = drawing.tensor(ax, (2.3, y), keys[i][None], "key")
+        value = drawing.tensor(ax, (3.55, y), values[i][None, None], "value")
+        drawing.write(ax, (3.03, y + 0.11), food)
         drawing.arrow(ax, key.right, value.left, width=0.6)
-        width = 0.4 + 6 * weights[i].item()
-        look = {"width": width, "colour": ROLES["weights"]}
-        drawing.arrow(ax, asked.right, key.left, **look)
+        look = {"width": 0.4 + 6 * weights[i].item(), "colour": ROLES["weights"]}
+        drawing.arrow(ax, orange.right, key.left, **look)
         drawing.arrow(ax, value.right, end.left, **look)
-        drawing.write(ax, (2.5, y + (0.22, 0.14, 0.22)[i]), f"{weights[i]:.2f}", size=8)
+        drawing.write(ax, (1.7, y + (0.2, 0.13, 0.29)[i]), f"{weights[i]:.2f}")
 
 
 def draw_attention(
-    query: Tensor, key: Tensor, value: Tensor, asks: Sequence[str], found: Sequence[str]
+    query: Tensor, key: Tensor, value: Tensor, rows: Sequence[str], keys: Sequence[str]
 ) -> None:
     """Q Kᵀ, the scale and the softmax, times V: every tensor with its numbers.
 
@@ -76,92 +75,75 @@ def draw_attention(
     scores = query @ key.mT
     weights = (scores / math.sqrt(d_head)).softmax(dim=-1)
     title = "Attention: compare every query with every key, then mix the values"
-    ax = drawing.canvas(7.4, 4.7, title=title)
-    high, low = 3.4, 1.0
+    ax = drawing.canvas(6, 4.4, title=title)
+    high, low = 3.3, 0.95
 
     draw = partial(_draw_named, ax)
-    draw(1.4, high, query, "query", "$Q$", asks, "d_head")
-    drawing.write(ax, (2.12, high), "@", size=13)
-    draw(3.1, high, key.mT, "key", "$K^\\top$", "", found)
-    drawing.write(ax, (4.1, high), "=", size=13)
-    s = draw(5.9, high, scores, "weights", "scores", asks, found)
+    draw(1.25, high, query, "query", "$Q$", rows, "d_head")
+    drawing.write(ax, (1.87, high), "@", size=13)
+    draw(2.7, high, key.mT, "key", "$K^\\top$", "", keys)
+    drawing.write(ax, (3.57, high), "=", size=13)
+    s = draw(5.15, high, scores, "weights", "scores", rows, keys)
     soft = drawing.operation(
-        ax, (3.9, 2.3), f"÷ √{d_head}, then softmax: each row sums to 1", width=3.2
+        ax, (2.95, 2.25), f"÷ √{d_head}, then softmax: each row sums to 1", width=3.1
     )
-    w = draw(1.55, low, weights, "weights", "weights", asks, found, shade=True)
+    w = draw(1.45, low, weights, "weights", "weights", rows, keys, shade=True)
     drawing.arrow(ax, (s.x, s.bottom[1] - 0.25), soft.right, bend=-0.3)
     drawing.arrow(ax, soft.left, (w.x, w.top[1] + 0.3), bend=0.3)
-    drawing.write(ax, (2.45, low), "@", size=13)
-    draw(3.95, low, value, "value", "$V$", found, "d_value")
-    drawing.write(ax, (5.0, low), "=", size=13)
-    draw(6.45, low, weights @ value, "context", "context", asks, "d_value", cell=0.4)
+    drawing.write(ax, (2.27, low), "@", size=13)
+    draw(3.27, low, value, "value", "$V$", "", "d_value", cell=0.4)
+    drawing.write(ax, (4.2, low), "=", size=13)
+    draw(5.13, low, weights @ value, "context", "context", "", "d_value", cell=0.4)
 
 
 def draw_hidden(
-    scores: Tensor, mask: Tensor, asks: Sequence[str], found: Sequence[str]
+    scores: Tensor, mask: Tensor, rows: Sequence[str], keys: Sequence[str]
 ) -> None:
-    """Scores, the mask, the scores with −∞ where it hides, and the softmax of that.
+    """The mask, the scores with −∞ where it hides, and the softmax of these.
 
     scores and mask (query_length, key_length), at most three rows and columns each.
     """
-    ax = drawing.canvas(7.4, 2.05, title="A hidden key gets the score −∞")
+    title = "A hidden key gets the score −∞, and so the weight 0"
+    ax = drawing.canvas(5.8, 1.95, title=title)
     hidden = scores.masked_fill(~mask, -math.inf)
     marks = [[str(may) for may in row] for row in mask.tolist()]
-    options = {"columns": found, "cell": 0.4}
+    draw = partial(drawing.tensor, ax, columns=keys)
     blocks = [
-        drawing.tensor(
-            ax,
-            (1.45, 0.85),
-            scores,
-            "weights",
-            name="scaled scores",
-            rows=asks,
-            **options,
-        ),
-        drawing.tensor(ax, (3.2, 0.85), marks, "mask", name="mask", **options),
-        drawing.tensor(ax, (4.95, 0.85), hidden, "weights", name="hidden", **options),
-        drawing.tensor(
-            ax,
-            (6.7, 0.85),
-            hidden.softmax(dim=-1),
-            "weights",
-            name="weights",
-            shade=True,
-            **options,
-        ),
+        draw((1.4, 0.8), marks, "mask", name="mask", rows=rows),
+        draw((3.15, 0.8), hidden, "weights", name="scores"),
+        draw((5.0, 0.8), hidden.softmax(dim=-1), "weights", name="weights", shade=True),
     ]
-    for (one, other), text in zip(pairwise(blocks), ("", "", "softmax"), strict=True):
-        drawing.arrow(ax, one.right, other.left, text=text, offset=(0, 0.35))
+    for (one, other), text in zip(pairwise(blocks), ("", "softmax"), strict=True):
+        drawing.arrow(ax, one.right, other.left, text=text, offset=(0, 0.14))
 
 
 def draw_self_attention(length: int, d_model: int, d_head: int, d_value: int) -> None:
     """One layer: a sequence, three projections of it, attention."""
     title = "Self-attention: queries, keys and values of the same tokens"
-    ax = drawing.canvas(6, 2.3, title=title)
-    x = drawing.operation(ax, (0.55, 1.0), "x", role="input", width=0.6)
-    drawing.write(ax, (0.55, 0.7), f"({length}, {d_model})")
+    ax = drawing.canvas(5.4, 2.2, title=title)
+    x = drawing.operation(ax, (0.42, 0.95), "x", role="input", width=0.5)
+    drawing.write(ax, (0.42, 0.63), f"({length}, {d_model})")
     attends = drawing.operation(
-        ax, (4.15, 1.0), "attention", role="weights", width=0.9, height=1.55
+        ax, (3.65, 0.95), "attention", role="weights", width=0.8, height=1.55
     )
     sizes = {"query": d_head, "key": d_head, "value": d_value}
-    for y, (role, size) in zip((1.6, 1.0, 0.4), sizes.items(), strict=True):
-        look = {"role": role, "width": 1.1}
-        linear = drawing.operation(ax, (1.85, y), f"$W_{role[0].upper()}$", **look)
+    for y, (role, size) in zip((1.55, 0.95, 0.35), sizes.items(), strict=True):
+        look = {"role": role, "width": 0.7}
+        linear = drawing.operation(ax, (1.5, y), f"$W_{role[0].upper()}$", **look)
         drawing.arrow(ax, x.right, linear.left)
         inlet = attends.left[0], y
-        text = f"{role} ({length}, {size})"
-        drawing.arrow(ax, linear.right, inlet, text=text)
-    outputs = {"context": (1.3, d_value), "weights": (0.7, length)}
+        drawing.arrow(ax, linear.right, inlet, text=f"{role} ({length}, {size})")
+    outputs = {"context": (1.25, d_value), "weights": (0.65, length)}
     for name, (y, size) in outputs.items():
         text = f"{name} ({length}, {size})"
-        drawing.arrow(ax, (attends.right[0], y), (5.95, y), text=text)
+        drawing.arrow(ax, (attends.right[0], y), (5.38, y), text=text)
 
 
 def draw_round(names: Sequence[str], friend: Sequence[int]) -> None:
-    """A row of cards and, above them, an arrow from each to the card it looks for."""
-    title = "One round: an arrow from each card to the friend it looks for"
-    ax = drawing.canvas(6, 1.6, title=title)
-    cards = drawing.tokens(ax, names, (0.6, 0.3), width=0.78, gap=0.18)
+    """A row of cards and, above them, an arrow from each to its friend's card."""
+    title = "One round: an arrow from each card to its friend's"
+    ax = drawing.canvas(5.4, 1.5, title=title)
+    cards = drawing.tokens(ax, names, (0.5, 0.25), width=0.7, gap=0.18)
     for i, j in enumerate(friend):
         side = 1 if i > j else -1  # an arrow lands on the side that it comes from
         start, end = cards[i].top, (cards[j].x + 0.22 * side, cards[j].top[1])
@@ -176,7 +158,7 @@ def weight_bars(rows: dict[str, dict[str, Tensor]], *, title: str) -> Figure:
     """
     wide = len(next(iter(rows.values())))
     figure, axes = plt.subplots(
-        len(rows), wide, figsize=(7.2, 1.2 + 1.3 * len(rows)), sharex=True, sharey=True
+        len(rows), wide, figsize=(5.8, 0.9 + 1.1 * len(rows)), sharex=True, sharey=True
     )
     for line, (way, panels), colour in zip(axes, rows.items(), COLOURS, strict=False):
         line[0].set_ylabel(f"{way}\nweight")

@@ -8,10 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from helpers import BOS, EOS, PAD
-from helpers.masks import causal_mask, decoder_mask, padding_mask
+from helpers import BOS, EOS, PAD, masks
+from helpers.exercise import Exercise, Probe
 from lessons.checking.comparing import plain
-from lessons.checking.engine import Exercise, Part, Trial
+from lessons.checking.engine import Exercise as EngineExercise
+from lessons.checking.engine import Part, Trial
 from lessons.checking.findings import Stop, wrong
 from lessons.checking.pictures import weights_beside
 from lessons.checking.running import stopped
@@ -134,103 +135,79 @@ def _tokens(seed: int) -> list[tuple[Tensor]]:
     ]
 
 
-REAL, KEYS = "(tokens != PAD)", "(tokens != PAD)[:, None, None, :]"
-TRIL = "tril()"
-PAST = "my_causal_mask(tokens.size(1))"
-BOTH = f"my_padding_mask(tokens) & {PAST}"
-three_masks = Exercise(
-    """\
-def my_padding_mask(tokens):
-    return (tokens != PAD)[:, None, None, :]
+def _by_places(tokens: Tensor) -> Tensor:
+    """As if padding stood only at the end."""
+    lengths = (tokens != PAD).sum(dim=1, keepdim=True)
+    return (torch.arange(tokens.size(1)) < lengths)[:, None, None, :]
 
 
-def my_causal_mask(length):
-    return torch.ones(length, length, dtype=torch.bool).tril()[None, None]
-
-
-def my_decoder_mask(tokens):
-    return my_padding_mask(tokens) & my_causal_mask(tokens.size(1))
-""",
-    Part(
-        "my_padding_mask",
-        {
-            OPPOSITE: {REAL: "(tokens == PAD)"},
-            EVERYTHING: {REAL: "(tokens == tokens)"},
-            FIRST: {REAL: "(tokens[:1] != PAD)"},
-            "it hides padded *queries*, whole rows: keys lie along the last axis": {
-                KEYS: "(tokens != PAD)[:, None, :, None]"
-            },
-            "it hides padded queries as well as keys: hide keys only": {
-                KEYS: "((tokens != PAD)[:, None, :, None] & "
-                "(tokens != PAD)[:, None, None, :])"
-            },
-            "it hides other special tokens, too: only PAD is padding": [
-                {REAL: "(tokens > 3)"},
-                {REAL: "(tokens > 1)"},
-            ],
-            "it is right for padding at the end only, which may stand anywhere": [
-                {REAL: "((tokens != PAD).flip(1).cumsum(1).flip(1) > 0)"},
-                {
-                    REAL: "(torch.arange(tokens.size(1)) < "
-                    "(tokens != PAD).sum(1, keepdim=True))"
-                },
-            ],
-        },
-        _tokens,
-        ["padded keys are hidden from every query, and nothing else is"],
-        measure=_of_tokens,
-        shown=padding_mask,
-        label="padding",
-        **MASK,
-    ),
-    Part(
-        "my_causal_mask",
-        {
-            OPPOSITE: {TRIL: "triu(1)"},
-            EVERYTHING: {TRIL: "bool()"},
-            UPSIDE_DOWN: {TRIL: "triu()"},
-            ITSELF: {TRIL: "tril(-1)"},
-            TOO_FAR: {TRIL: "tril(1)"},
-        },
-        lambda seed: [(5,), *(_tokens(seed)[i][0].shape[1:] for i in (1, 3))],
-        ["each token sees itself and the past"],
-        measure=_of_length,
-        shown=causal_mask,
-        label="causal",
-        **MASK,
-    ),
-    Part(
-        "my_decoder_mask",
-        {
-            OPPOSITE: {BOTH: f"~({BOTH})"},
-            "it shows words *or* the past: a visible key must be both": {
-                BOTH: BOTH.replace("&", "|")
-            },
-            "padding is not hidden": {BOTH: PAST},
-            "the future is not hidden": {BOTH: "my_padding_mask(tokens)"},
-            EVERYTHING: {BOTH: f"{PAST} | True"},
-            FIRST: {BOTH: f"my_padding_mask(tokens[:1]) & {PAST}"},
-            UPSIDE_DOWN: {BOTH: f"my_padding_mask(tokens) & {PAST}.mT"},
-            "it hides padded *queries* in place of keys": {
-                BOTH: f"my_padding_mask(tokens).mT & {PAST}"
-            },
-            "it hides padded queries as well as keys: hide keys only": {
-                BOTH: f"{BOTH} & my_padding_mask(tokens).mT"
-            },
-            ITSELF: {BOTH: f"{BOTH}.tril(-1)"},
-            TOO_FAR: {
-                BOTH: f"my_padding_mask(tokens) & ({PAST} | "
-                "torch.eye(tokens.size(1)).roll(1, 1).bool().triu())"
-            },
-        },
-        _tokens,
-        ["the future and padded keys are hidden, and nothing else is"],
-        measure=_of_tokens,
-        shown=decoder_mask,
-        label="decoder",
-        **MASK,
-    ),
-    uses={"PAD": PAD},
+ON_META = "moved to another device (here PyTorch's “meta”): "
+SENTENCES = [
+    Probe(TOKENS, praise="padding may stand anywhere"),
+    Probe(torch.tensor([[2, 5, 1, 9, 3, 8, PAD]]), when="for one longer sentence: "),
+    Probe(torch.arange(180).view(2, 90) % 60, when="for 90 tokens and ids up to 59: "),
+    Probe(TOKENS.to("meta"), when=ON_META),
+]
+QUERIES_TOO = "padded queries are hidden as well: hide keys only, the last axis"
+padding_mask = Exercise(
+    masks.padding_mask,
+    SENTENCES,
+    {
+        OPPOSITE: lambda tokens: ~masks.padding_mask(tokens),
+        "padded *queries* are hidden, whole rows: keys lie along the last axis": (
+            lambda tokens: masks.padding_mask(tokens).mT
+        ),
+        QUERIES_TOO: lambda tokens: (
+            masks.padding_mask(tokens) & masks.padding_mask(tokens).mT
+        ),
+        "other special tokens are hidden, too: only PAD is padding": lambda tokens: (
+            tokens > EOS
+        )[:, None, None, :],
+        "it is right for padding at the end only, which may stand anywhere": _by_places,
+    },
+    lesson="03",
+)
+causal_mask = Exercise(
+    masks.causal_mask,
+    [
+        Probe(5, praise="each token sees itself and the past"),
+        Probe(1, when="for one token: "),
+        Probe(90, when="for 90 tokens: "),
+        Probe(9, device=torch.device("meta"), when="with `device` (here “meta”): "),
+    ],
+    {
+        OPPOSITE: lambda length, device=None: ~masks.causal_mask(length, device=device),
+        UPSIDE_DOWN: lambda length, device=None: (
+            masks.causal_mask(length, device=device).mT
+        ),
+        ITSELF: lambda length, device=None: masks.causal_mask(
+            length, device=device
+        ).tril(-1),
+        TOO_FAR: lambda length, device=None: torch.ones(
+            1, 1, length, length, dtype=torch.bool, device=device
+        ).tril(1),
+    },
+    lesson="03",
+)
+decoder_mask = Exercise(
+    masks.decoder_mask,
+    SENTENCES,
+    {
+        OPPOSITE: lambda tokens: ~masks.decoder_mask(tokens),
+        "it shows words *or* the past: a visible key must be both": lambda tokens: (
+            masks.padding_mask(tokens) | masks.causal_mask(tokens.size(1))
+        ),
+        "padding is not hidden": lambda tokens: masks.causal_mask(
+            tokens.size(1)
+        ).expand(len(tokens), -1, -1, -1),
+        "the future is not hidden": lambda tokens: masks.padding_mask(tokens).expand(
+            -1, -1, tokens.size(1), -1
+        ),
+        QUERIES_TOO: lambda tokens: (
+            masks.decoder_mask(tokens) & masks.padding_mask(tokens).mT
+        ),
+    },
+    lesson="03",
 )
 
 # ------------------------------------------------------------ 03.2 the packed mask
@@ -254,7 +231,7 @@ def _packed(seed: int) -> list[tuple[Tensor]]:
 COUNT = "(tokens == BOS).cumsum(dim=1)"
 SAME = "document[:, None, :, None] == document[:, None, None, :]"
 TOGETHER = "same & causal_mask(tokens.size(1), device=tokens.device)"
-packed_mask = Exercise(
+packed_mask = EngineExercise(
     """\
 def my_packed_mask(tokens):
     document = (tokens == BOS).cumsum(dim=1)
@@ -303,7 +280,7 @@ def my_packed_mask(tokens):
         measure=_of_tokens,
         **MASK,
     ),
-    uses={"BOS": BOS, "EOS": EOS, "causal_mask": causal_mask},
+    uses={"BOS": BOS, "EOS": EOS, "causal_mask": masks.causal_mask},
 )
 
 # ------------------------------------------------------------ 03.3 four black boxes
@@ -391,7 +368,7 @@ mistakes = {
 
 # ------------------------------------------------------------ 03.4 PyTorch's two masks
 
-PADDED, FUTURE = TOKENS == PAD, ~causal_mask(5)[0, 0]
+PADDED, FUTURE = TOKENS == PAD, ~masks.causal_mask(5)[0, 0]
 # Nothing causal, and a token that may not see itself.
 BAND = torch.ones(5, 5).triu(2).bool() | FUTURE.mT | torch.eye(5)[1].diag().bool()
 
@@ -404,12 +381,12 @@ def _added(hidden: Tensor) -> Tensor:
 def _two(seed: int) -> list[tuple[Tensor, Tensor]]:
     """PyTorch's masks, True = hidden in both: for TOKENS, and for other sizes."""
     (tokens,) = _tokens(seed)[1]
-    return [(PADDED, FUTURE), (tokens == PAD, ~causal_mask(tokens.size(1))[0, 0])]
+    return [(PADDED, FUTURE), (tokens == PAD, ~masks.causal_mask(tokens.size(1))[0, 0])]
 
 
 FLOATS = "an attn_mask of floats, 0 and -∞: "
 EITHER = "(key_padding_mask[:, None, None, :] | attn_mask)"
-from_pytorch = Exercise(
+from_pytorch = EngineExercise(
     """\
 def from_pytorch(key_padding_mask, attn_mask):
     if attn_mask.dtype != torch.bool:

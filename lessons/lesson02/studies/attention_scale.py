@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from helpers.attention import attention
 from helpers.look_up import D_MODEL, SECRET, SelfAttention, deal, train_look_up
 
-FIRST_WEIGHTS = ("PyTorch's", "variance 1")
+INITIAL_WEIGHTS = ("PyTorch's", "variance 1")
 SIZES = (8, 64, 512)
 RATES = (0.01, 0.03, 0.1, 0.3)
 SEEDS = range(5)
@@ -41,29 +41,29 @@ class WithoutScale(SelfAttention):
 
 def rows(*, tiny: bool = False) -> Iterator[dict]:
     """A row for each start, size, rate, way and seed; `tiny` takes 25 steps of few."""
-    for first in FIRST_WEIGHTS:
+    for initial in INITIAL_WEIGHTS:
         for d_k in SIZES[:1] if tiny else SIZES:
             for rate in RATES[:1] if tiny else RATES:
                 for way in WAYS:
                     for seed in SEEDS[:1] if tiny else SEEDS:
-                        where = {"first": first, "d_k": d_k, "rate": rate}
+                        where = {"initial": initial, "d_k": d_k, "rate": rate}
                         where |= {"way": way, "seed": seed}
                         yield where | learn(**where, blocks=1 if tiny else BLOCKS)
 
 
 def make(
-    first: str, d_k: int, rate: float, way: str, seed: int
+    initial: str, d_k: int, rate: float, way: str, seed: int
 ) -> tuple[SelfAttention, torch.optim.Adam]:
     """A new layer and its Adam; the rate is the same for all its weights, or smaller.
 
-    With the first weights "variance 1", features of queries and keys have variance 1.
+    With the initial weights "variance 1", features of queries and keys have variance 1.
     """
     torch.manual_seed(seed)
     scaled, soft, small = WAYS[way]
     layer = (SelfAttention if scaled else WithoutScale)(D_MODEL, d_k, SECRET)
     compared = [layer.query.weight, layer.key.weight]
     for weight in compared:
-        if first == "variance 1":
+        if initial == "variance 1":
             # A card has two ones and four numbers of variance 1.
             nn.init.normal_(weight, std=6**-0.5)
         if soft:
@@ -75,7 +75,9 @@ def make(
     return layer, torch.optim.Adam(groups)
 
 
-def learn(first: str, d_k: int, rate: float, way: str, seed: int, blocks: int) -> dict:
+def learn(
+    initial: str, d_k: int, rate: float, way: str, seed: int, blocks: int
+) -> dict:
     """Train a layer until it has learnt: its scores at the start, and the steps.
 
     `scores` is the standard deviation of what the softmax gets, over the cards of 64
@@ -83,7 +85,7 @@ def learn(first: str, d_k: int, rate: float, way: str, seed: int, blocks: int) -
     below 0.1 for the first time, empty for a layer that does not get there.
     """
     cards = deal(64, torch.Generator().manual_seed(99)).cards
-    layer, adam = make(first, d_k, rate, way, seed)
+    layer, adam = make(initial, d_k, rate, way, seed)
     found = {"scores": round(scores(layer, cards).std().item(), 3), "steps": None}
     losses = torch.empty(0)
     for block in range(blocks):

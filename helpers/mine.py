@@ -1,0 +1,284 @@
+"""Keep what a learner has written, and assemble it: `notebooks/my_transformer.py`.
+
+The file begins by running the course's seven files of the model in its own namespace.
+Below stand the learner's parts, each as it was typed, then a line such as
+`MultiHeadAttention = MyMultiHeadAttention`. So the file is a whole Transformer at any
+time, in which every part uses the learner's where there is one. COURSE_MINE names
+another folder; with COURSE_MINE=off nothing is kept, and nothing read.
+"""
+
+import ast
+import builtins
+import linecache
+import os
+import re
+import shutil
+import sys
+from collections.abc import Callable, MutableMapping
+from dataclasses import fields
+from importlib import import_module
+from pathlib import Path
+from symtable import symtable
+from types import ModuleType, NoneType
+from typing import Any
+
+import torch
+from torch import nn
+
+HELPERS = Path(__file__).parent
+MODEL = "masks", "positions", "attention", "layers", "encoder", "decoder", "transformer"
+HEAD = '''"""My Transformer: the parts that I wrote, and the course's for the others.
+
+It is yours: read it, change it, carry it away. A check that passes adds its part.
+"""
+
+from helpers.mine import course
+
+course(globals())
+'''
+PART = re.compile(r"\n\n# ---- lesson \d\d: (\w+)\n.*?^\1 = \w+\n", re.M | re.S)
+
+
+ON_THE_MAP = {
+    "positions": ["positional_encoding", "PositionalEncoding"],
+    "embeddings": ["TokenEmbedding"],
+    "attention": ["attention"],
+    "masks": ["padding_mask", "causal_mask", "decoder_mask"],
+    "multi-head": ["MultiHeadAttention"],
+    "feed-forward": ["FeedForward"],
+    "norm": ["LayerNorm"],
+    "residual": ["Residual"],
+    "encoder": ["EncoderLayer", "Encoder"],
+    "decoder": ["DecoderLayer", "Decoder"],
+    "transformer": ["Transformer"],
+}
+
+
+class NotKept(Exception):
+    """Why a right answer cannot stand in the file."""
+
+
+def course(namespace: MutableMapping[str, Any]) -> None:
+    """Run the course's seven files of the model in one namespace.
+
+    Afterwards, what stands there under a component's name is what the others use.
+    """
+    siblings = {f"helpers.{name}" for name in MODEL}
+    for file in (HELPERS / f"{name}.py" for name in MODEL):
+        tree = ast.parse(file.read_text("utf-8"))
+        body = tree.body[1:]  # the docstring would become the namespace's own
+        tree.body = [x for x in body if getattr(x, "module", "") not in siblings]
+        exec(compile(tree, str(file), "exec"), namespace)
+    # Not by PyTorch's fused function, but by what is called `attention` there.
+    namespace["MultiHeadAttention"].observer = staticmethod(lambda weights: None)
+
+
+def path() -> Path | None:
+    """The learner's file, whether it is there or not; None if nothing is kept."""
+    folder = os.environ.get("COURSE_MINE") or HELPERS.parent / "notebooks"
+    return None if folder == "off" else Path(folder) / "my_transformer.py"
+
+
+def parts() -> list[str]:
+    """The names of the learner's parts, in the order of the file."""
+    return PART.findall(_text())
+
+
+def take(*names: str) -> Any:
+    """The components of these names, in which all that the learner wrote is used.
+
+    Prints whose they are. A broken file gets a message, and the course's stand in.
+    ValueError for a name that the model does not have.
+    """
+    yours, namespace = parts(), {name: _of_the_course(name) for name in names}
+    if yours:
+        try:
+            namespace = vars(_loaded(_text()))
+        except Exception as error:
+            print(f"{path().name} is left out, as it stops with {says(error)}")
+            yours = []
+    for name in names:
+        inside = [part for part in yours if part not in names and name not in yours]
+        also = f", with your {', '.join(inside)}" if inside else ""
+        print(f"{name}: " + ("yours" if name in yours else f"the course's{also}"))
+    found = [namespace[name] for name in names]
+    return found[0] if len(found) == 1 else found
+
+
+def show() -> None:
+    """Print which parts are the learner's, and draw them in colour on the map."""
+    from helpers.plots import architecture_map
+
+    yours = parts()
+    print("yours so far:", ", ".join(yours) or "nothing yet")
+    if yours:
+        architecture_map(*(x for x in ON_THE_MAP if {*yours} & {*ON_THE_MAP[x]}))
+
+
+def forget(name: str) -> None:
+    """Take a part out of the file; the old file becomes my_transformer.before.py."""
+    if name not in parts():
+        raise ValueError(
+            f"{name!r} is not yours, only {', '.join(parts()) or 'nothing'}"
+        )
+    _store(_without(name))
+
+
+@torch.no_grad()
+def twin(model: nn.Module) -> nn.Module:
+    """The course's Transformer with the weights of a learner's, for caches and maps.
+
+    ValueError unless both give the same logits, to 1e-4, for a batch of random ids.
+    """
+    from helpers.transformer import Transformer, TransformerConfig
+
+    names = [x.name for x in fields(TransformerConfig)]
+    config = TransformerConfig(**{name: getattr(model.config, name) for name in names})
+    other, yours = Transformer(config), dict(model.named_parameters())
+    for name, weight in other.named_parameters():
+        weight.copy_(yours[name])
+    device, training = next(model.parameters()).device, model.training
+    chance, sizes = torch.Generator().manual_seed(0), (config.source_vocab, 3, 7)
+    source = torch.randint(sizes[0], sizes[1:], generator=chance).to(device)
+    target = torch.randint(config.target_vocab, (3, 6), generator=chance).to(device)
+    source[0, 5:], source[:, 0], target[:, 0] = 0, 2, 2
+    logits = [x.eval()(source, target) for x in (model, other.to(device))]
+    model.train(training), other.train(training)
+    apart = (logits[0] - logits[1]).abs().max().item()
+    if not apart < 1e-4:
+        raise ValueError(f"the course's Transformer gives other logits, by {apart:.2g}")
+    return other
+
+
+def keep(name: str, answer: Any, lesson: str, check: Callable[[Any], bool]) -> str:
+    """Put a right answer into the file as the component `name`; what is said of it.
+
+    A candidate of the file is loaded first, and its part checked once more.
+    """
+    if path() is None:
+        return ""
+    try:
+        base, before = _without(name), name in parts()
+        new = base + _part(name, answer, lesson, base)
+        if not check(getattr(_loaded(new), name)):
+            raise NotKept("in the file it does something else than here")
+        _store(new)
+    except NotKept as error:
+        return f"  right, but not kept in {path().name}: {error}"
+    except Exception as error:
+        return f"  right, but not kept: {path().name} stops with {says(error)}"
+    old = "; the file as it was is my_transformer.before.py" if before else ""
+    return f"  kept in {path().name} as {name}{old}"
+
+
+def _part(name: str, answer: Any, lesson: str, base: str) -> str:
+    """The text that makes the answer the component `name` below the text `base`."""
+    methods = [x for x in vars(answer).values() if hasattr(x, "__code__")]
+    code = methods[0].__code__ if isinstance(answer, type) else answer.__code__
+    cell = "".join(linecache.getlines(code.co_filename))
+    nodes = {
+        x: node for node in ast.parse(cell).body for x in _names(_own(node, cell))[1]
+    }
+    if answer.__name__ not in nodes:
+        raise NotKept(f"the text of `{answer.__name__}` is not found in its cell")
+    known, there = vars(_loaded(base)), _names(base)[1]
+    pieces, imports, waiting, seen = [], [], [answer.__name__], set()
+    while waiting:
+        seen.add(used := waiting.pop())
+        node = nodes.get(used)
+        if isinstance(node, ast.Import | ast.ImportFrom | NoneType):
+            if used not in known:
+                imports.append(_import(used, [cell, *_cells()]))
+            continue
+        piece = _own(node, cell)
+        if piece not in base and used in there and used != answer.__name__:
+            raise NotKept(f"another `{used}` stands there: give this one a new name")
+        if piece not in base and piece not in pieces:
+            pieces.append(piece)
+        waiting += sorted(_names(piece)[0] - seen - {*dir(builtins)})
+    text = "\n\n\n".join(["\n".join(imports)] * bool(imports) + pieces[::-1])
+    return (
+        f"\n\n# ---- lesson {lesson}: {name}\n{text}\n\n\n{name} = {answer.__name__}\n"
+    )
+
+
+def _names(source: str) -> tuple[set[str], set[str]]:
+    """The names that a piece of code takes from outside, and those that it gives."""
+    tables = [symtable(source, "cell", "exec")]
+    symbols = tables[0].get_symbols()
+    given = {x.get_name() for x in symbols if x.is_assigned() or x.is_imported()}
+    taken = {x.get_name() for x in symbols if x.is_referenced()}
+    while tables:
+        tables += (table := tables.pop()).get_children()
+        taken |= {x.get_name() for x in table.get_symbols() if x.is_global()}
+    return taken - given, given
+
+
+def _own(node: ast.stmt, cell: str) -> str:
+    """A statement's own lines in its cell, with its decorators."""
+    first = min(x.lineno for x in (node, *getattr(node, "decorator_list", [])))
+    return "\n".join(cell.splitlines()[first - 1 : node.end_lineno])
+
+
+def _cells() -> list[str]:
+    """What the notebook has run, the newest first."""
+    return getattr(sys.modules["__main__"], "In", [])[::-1]
+
+
+def _import(name: str, cells: list[str]) -> str:
+    """The line by which one of these cells imports a name."""
+    for cell in cells:
+        try:
+            nodes = [*ast.walk(ast.parse(cell))]
+        except SyntaxError:
+            continue
+        for node in (x for x in nodes if isinstance(x, ast.Import | ast.ImportFrom)):
+            for alias in node.names:
+                if name == (alias.asname or alias.name):
+                    node.names = [alias]
+                    return ast.unparse(node)
+    raise NotKept(f"it uses `{name}` of another cell: move that here")
+
+
+def _text() -> str:
+    """What stands in the file; its head alone where there is none."""
+    file = path()
+    return file.read_text("utf-8") if file and file.exists() else HEAD
+
+
+def _without(name: str) -> str:
+    """What stands in the file, without the part of this name."""
+    return PART.sub(lambda found: "" if found[1] == name else found[0], _text())
+
+
+def _loaded(source: str) -> ModuleType:
+    """The text as a module."""
+    module = ModuleType("my_transformer")
+    exec(compile(source, str(path()), "exec"), vars(module))
+    return module
+
+
+def _store(source: str) -> None:
+    """Write the file, whole or not at all, and keep the one before."""
+    file = path()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    if file.exists():
+        shutil.copy2(file, file.with_name("my_transformer.before.py"))
+    new = file.with_name("my_transformer.new.py")
+    new.write_text(source, "utf-8")
+    new.replace(file)
+    sys.modules.pop("my_transformer", None)  # the next import reads it anew
+
+
+def _of_the_course(name: str) -> Any:
+    """The component of this name that helpers keeps."""
+    for module in (import_module(f"helpers.{x}") for x in MODEL):
+        if hasattr(module, name):
+            return getattr(module, name)
+    raise ValueError(f"the course's model has no {name!r}")
+
+
+def says(error: BaseException) -> str:
+    """The exception's type and the first line of its message."""
+    line = f", line {error.lineno}" if isinstance(error, SyntaxError) else ""
+    return f"{type(error).__name__}: {error}".partition("\n")[0] + line

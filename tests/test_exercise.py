@@ -1,0 +1,279 @@
+"""Every exercise on helpers.exercise: no right answer blamed, no wrong one praised."""
+
+import math
+from importlib import import_module
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from helpers import PAD, mine
+from helpers.exercise import Exercise, Probe
+from tools.reproducible import ROOT
+
+LESSONS = sorted(path.parent.name for path in ROOT.glob("lessons/*/exercises.py"))
+EXERCISES = {
+    f"{lesson}-{name}": value
+    for lesson in LESSONS
+    for name, value in vars(import_module(f"lessons.{lesson}.exercises")).items()
+    if isinstance(value, Exercise)
+}
+every = pytest.mark.parametrize("exercise", EXERCISES.values(), ids=EXERCISES)
+
+
+def disguised(component):
+    """The same behind another name, as if somebody else had written it."""
+    if not isinstance(component, type):
+        return lambda *inputs, **named: component(*inputs, **named)
+
+    class Answer(nn.Module):
+        def __init__(self, *sizes, **options):
+            super().__init__()
+            made = component(*sizes, **options)
+            self.__dict__ |= made.__dict__
+            self.made = (made,)
+
+        def forward(self, *inputs, **named):
+            return self.made[0].eval()(*inputs, **named)
+
+    return Answer
+
+
+def spoilt(component, change):
+    """The component, its output changed."""
+    if not isinstance(component, type):
+        return lambda *inputs, **named: change(component(*inputs, **named))
+
+    class Answer(disguised(component)):
+        def forward(self, *inputs, **named):
+            return change(super().forward(*inputs, **named))
+
+    return Answer
+
+
+def each_tensor(change):
+    return lambda x: tuple(map(change, x)) if isinstance(x, tuple) else change(x)
+
+
+def said(exercise, answer):
+    lines, drawn = exercise.findings(answer)
+    if drawn:
+        exercise.picture(*drawn)
+    return "\n".join(lines)
+
+
+# ------------------------------------------------------------------ one for all lessons
+
+
+@every
+def test_the_component_itself_is_right(exercise):
+    assert exercise.passes(disguised(exercise.component))
+
+
+@pytest.mark.parametrize(
+    ("exercise", "message", "wrong"),
+    [
+        pytest.param(exercise, message, wrong, id=f"{name}-{message[:40]}")
+        for name, exercise in EXERCISES.items()
+        for message, wrong in exercise.mistakes.items()
+    ],
+)
+def test_a_mistake_is_called_by_its_name(exercise, message, wrong):
+    assert said(exercise, disguised(wrong)).splitlines()[-1] == f"✗ {message}"
+
+
+@every
+def test_there_are_two_sizes_and_few_mistakes(exercise):
+    probes = [probe for probe in exercise.probes if not probe.alike]
+    sizes = {str([getattr(x, "shape", x) for x in probe.inputs]) for probe in probes}
+    assert len(sizes) > 1
+    assert len(exercise.mistakes) <= (5 if exercise.is_class else 8)
+
+
+@every
+def test_a_constant_and_what_is_cut_off_are_wrong(exercise):
+    given = []
+
+    def constant(output):
+        given.append(output)
+        return given[0]
+
+    assert "✗" in said(exercise, spoilt(exercise.component, constant))
+    due = exercise._outcome(exercise.component, exercise.probes[0]).gradients
+    if any(gradient is not None for gradient in due.values()):
+        cut = spoilt(exercise.component, each_tensor(torch.Tensor.detach))
+        assert "no gradient reaches" in said(exercise, cut)
+
+
+@every
+def test_nothing_attempted_is_no_mistake(exercise):
+    class Stub(nn.Module):
+        def __init__(self, *sizes, **options):
+            super().__init__()
+
+        def forward(self, *inputs):
+            return None
+
+    stub = Stub if exercise.is_class else lambda *inputs, **named: None
+    for nothing in (None, ..., stub):
+        assert said(exercise, nothing) == "○ not attempted yet"
+
+
+def division(*inputs, **named):
+    return 1 / 0
+
+
+def leaves(*inputs, **named):
+    return exit()
+
+
+STRANGE = ["text", 3, dict, nn.Linear(2, 2), division, leaves, lambda: 1]
+GIVEN = ["text", (), (None, None), 1j, torch.zeros(0), {"a": 1}, [[[]]], torch.eye(3)]
+
+
+@every
+def test_no_answer_is_too_strange(exercise, capsys):
+    given = [spoilt(exercise.component, lambda output, x=x: x) for x in GIVEN]
+    for strange in (*STRANGE, *given, exercise.component):
+        exercise(strange)
+        assert capsys.readouterr().out.startswith("✗ "), strange
+
+
+# ------------------------------------------------------------------ another style
+
+
+def by_einsum(query, key, value, mask=None):
+    scores = torch.einsum("...qd,...kd->...qk", query, key) / query.shape[-1] ** 0.5
+    if mask is not None:
+        scores = torch.where(mask, scores, torch.tensor(-1e9))
+    exponentials = (scores - scores.amax(-1, keepdim=True)).exp()
+    if mask is not None:
+        exponentials = exponentials * mask
+    weights = exponentials / exponentials.sum(-1, keepdim=True).clamp(min=1e-9)
+    return [weights @ value, weights]
+
+
+def by_pytorch(query, key, value, mask=None):
+    weights = F.scaled_dot_product_attention(query, key, torch.eye(key.size(-2)), mask)
+    return weights @ value, weights
+
+
+def by_comparison(length, device=None):
+    place = torch.arange(length, device=device)
+    return (place[:, None] >= place)[None, None]
+
+
+class OneAfterTheOther(nn.Module):
+    def __init__(self, d_model, heads):
+        super().__init__()
+        self.n_heads, self.d_head = heads, d_model // heads
+        for name in ("query", "key", "value", "output"):
+            setattr(self, f"{name}_projection", nn.Linear(d_model, d_model))
+
+    def forward(self, query, key, value, mask=None):
+        found = []
+        for head in range(self.n_heads):
+            own = slice(head * self.d_head, (head + 1) * self.d_head)
+            q = self.query_projection(query)[..., own]
+            k = self.key_projection(key)[..., own]
+            v = self.value_projection(value)[..., own]
+            seen = mask
+            if mask is not None:
+                seen = mask.expand(-1, self.n_heads, -1, -1)[:, head]
+            found.append(by_einsum(q, k, v, seen)[0])
+        return self.output_projection(torch.cat(found, dim=-1))
+
+
+def on_a_circle(length):
+    angle = torch.arange(length, dtype=torch.float64) * math.pi / length
+    key = torch.stack([angle.cos(), angle.sin()], dim=-1)
+    return 1e7 * key[(torch.arange(length) - 1).clamp(min=0)], key
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        (
+            "lesson00-shift",
+            lambda target: list(torch.stack([target, target.roll(-1, 1)])[:, :, :-1]),
+        ),
+        ("lesson02-attention", by_einsum),
+        ("lesson02-attention", by_pytorch),
+        ("lesson02-one_place_back", on_a_circle),
+        ("lesson03-padding_mask", lambda x: x.ne(PAD).unsqueeze(1).unsqueeze(1)),
+        ("lesson03-causal_mask", by_comparison),
+        (
+            "lesson03-decoder_mask",
+            lambda x: by_comparison(x.size(1), x.device) & (x != PAD)[:, None, None],
+        ),
+        ("lesson04-multi_head_attention", OneAfterTheOther),
+    ],
+)
+def test_another_style_is_as_right(name, answer):
+    assert EXERCISES[name].passes(answer), said(EXERCISES[name], answer)
+
+
+# ------------------------------------------------------------------ what is said
+
+
+def pair(x):
+    return 2 * x, x + 1
+
+
+DOUBLE = Exercise(pair, [Probe(torch.randn(n)) for n in (2, 3)], {}, results=("a", "b"))
+
+
+@pytest.mark.parametrize(
+    ("answer", "part"),
+    [
+        (lambda x: (2 * x, x + 1.5), "b is "),
+        (lambda x: (x + 1, 2 * x), "return a and b in this order, not the other"),
+        (lambda x: (2 * x + 0 * (x - x).abs().sqrt(), x + 1), "reaches x holds NaN"),
+        (lambda x: 2 * x, "return a and b, in this order: `return a, b`"),
+        (lambda x: print(end=""), "it returns nothing"),
+        (lambda x: (2 * x[:1], x), "a has shape (1,) where (2,) is due"),
+        (lambda x: (2 * x.double(), x + 1), "a has dtype torch.float64 where"),
+        (lambda x: (x.mul_(2), x / 2 + 1), "your code changes its inputs"),
+        (lambda x: (2 * x + torch.rand(()) / 9, x + 1), "something random"),
+        (lambda x: (F.dropout(2 * x, 0.9), x + 1), "differ: something random"),
+        (lambda x: (x + x.detach(), x + 1), "not all of the gradient reaches x"),
+        (lambda x: (x.numpy(), x), "your code stopped with RuntimeError"),
+        (lambda x: (nowhere, x), "NameError: name 'nowhere' is not defined"),  # noqa: F821
+    ],
+)
+def test_what_is_wrong_is_said(answer, part):
+    text = said(DOUBLE, answer)
+    assert text.startswith("✗ ") and part in text, text
+
+
+def test_the_notebook_goes_on_as_if_nothing_had_been_checked():
+    state = torch.get_rng_state()
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert DOUBLE.passes(lambda x: (2 * x, x + 1))
+        assert torch.get_default_dtype() == torch.float64
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert torch.equal(state, torch.get_rng_state())
+
+
+def test_wrong_parameters_are_listed_beside_those_that_are_due():
+    class Renamed(OneAfterTheOther):
+        def __init__(self, d_model, heads):
+            super().__init__(d_model, heads)
+            self.query, self.n = self.query_projection, heads
+            del self.query_projection
+
+    text = said(EXERCISES["lesson04-multi_head_attention"], Renamed)
+    assert "missing: query_projection.bias and query_projection.weight" in text
+    assert "not expected: query.bias and query.weight" in text
+
+
+def test_right_is_kept_and_wrong_is_not(tmp_path, monkeypatch):
+    monkeypatch.setenv("COURSE_MINE", str(tmp_path))
+    exercise = EXERCISES["lesson02-attention"]
+    exercise(lambda query, key, value, mask=None: (value, key))
+    assert mine.parts() == []
+    exercise(by_einsum)
+    assert mine.parts() == ["attention"]
