@@ -154,15 +154,18 @@ class Exercise:
                 continue
             if isinstance(one.error, NotImplementedError) and not one.error.args:
                 return [UNTRIED], ()
+            if "meta tensor" in str(one.error):  # right code may read its numbers
+                continue
             if isinstance(one.error, Wrong):
-                return [f"✗ {probe.when}{one.error}"], ()
+                return [*lines, f"✗ {probe.when}{one.error}"], ()
             if not one.alike(other):
                 text = self._named(yours, due, place)
                 text = text or probe.when + self._described(one, other)
                 fits = self.picture and shapes(one.output) == shapes(other.output)
-                return [f"✗ {text}"], (one.output, other.output) if fits else ()
+                drawn = (one.output, other.output) if fits else ()
+                return [*lines, f"✗ {text}"], drawn
             if text := cut(one.gradients, other.gradients):
-                return [f"✗ {probe.when}{text}"], ()
+                return [*lines, f"✗ {probe.when}{text}"], ()
             lines += [f"✓ {probe.praise}"] * bool(probe.praise)
             reached |= {k: g for k, g in other.gradients.items() if g is not None}
         names = [name for name in reached if not name.startswith("self.")]
@@ -230,6 +233,7 @@ class Exercise:
                 f"{what}: {listed(names)}" for what, names in found if names
             )
             raise Wrong(f"the parameters have other names than the course's: {text}")
+        torch.manual_seed(1)  # whatever numbers the two have drawn
         for name, weight in due.items():
             if weight.shape != yours[name].shape:
                 found, wanted = tuple(yours[name].shape), tuple(weight.shape)
@@ -279,14 +283,9 @@ def _is_stub(answer: Any) -> bool:
     code = getattr(function, "__code__", None)
     if code is None or function is nn.Module.forward:
         return code is not None
-    jobs = {x.opname for x in dis.get_instructions(code)}
+    nothing = {"RESUME", "LOAD_CONST", "RETURN_VALUE", "RETURN_CONST"}
     constants = {type(x) for x in code.co_consts} <= {NoneType, EllipsisType, str}
-    return constants and jobs <= {
-        "RESUME",
-        "LOAD_CONST",
-        "RETURN_VALUE",
-        "RETURN_CONST",
-    }
+    return constants and {x.opname for x in dis.get_instructions(code)} <= nothing
 
 
 def _copy(value: Any) -> Any:
@@ -302,7 +301,7 @@ def tidy(output: Any) -> Any:
 def shapes(output: Any) -> list:
     """The shapes of an output's tensors."""
     parts = output if isinstance(output, tuple) else (output,)
-    return [getattr(part, "shape", None) for part in parts]
+    return [part.shape if isinstance(part, Tensor) else None for part in parts]
 
 
 def differs(yours: Any, due: Any) -> str:
@@ -312,7 +311,8 @@ def differs(yours: Any, due: Any) -> str:
     """
     kinds = [Tensor if isinstance(x, Tensor) else type(x) for x in (yours, due)]
     if kinds[0] is not kinds[1]:
-        return f"is a {kinds[0].__name__} where a {kinds[1].__name__} is due"
+        a, b = (x.__name__.replace("tuple", "list or tuple") for x in kinds)
+        return f"is a {a} where a {b} is due"
     if isinstance(due, tuple):
         if len(yours) != len(due):
             return f"holds {len(yours)} things where {len(due)} are due"

@@ -9,17 +9,19 @@ another folder; with COURSE_MINE=off nothing is kept, and nothing read.
 
 import ast
 import builtins
+import inspect
 import linecache
 import os
 import re
 import shutil
 import sys
+import zlib
 from collections.abc import Callable, MutableMapping
 from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
 from symtable import symtable
-from types import ModuleType, NoneType
+from types import FunctionType, ModuleType, NoneType
 from typing import Any
 
 import torch
@@ -36,9 +38,11 @@ from helpers.mine import course
 
 course(globals())
 '''
-PART = re.compile(r"\n\n# ---- lesson \d\d: (\w+)\n.*?^\1 = \w+\n", re.M | re.S)
-
-
+# A part: its header with a checksum, the learner's text, and the line that ends it.
+HEADER = r"\n\n# ---- lesson \d\d: (\w+) \((\w+)\)\n"
+PART = re.compile(
+    HEADER + r"((?:(?!\n# ---- lesson ).)*?^\1 = .*?\n)", re.MULTILINE | re.DOTALL
+)
 ON_THE_MAP = {
     "positions": ["positional_encoding", "PositionalEncoding"],
     "embeddings": ["TokenEmbedding"],
@@ -76,12 +80,13 @@ def course(namespace: MutableMapping[str, Any]) -> None:
 def path() -> Path | None:
     """The learner's file, whether it is there or not; None if nothing is kept."""
     folder = os.environ.get("COURSE_MINE") or HELPERS.parent / "notebooks"
-    return None if folder == "off" else Path(folder) / "my_transformer.py"
+    file = Path(folder).expanduser() / "my_transformer.py"
+    return None if folder == "off" else file.resolve()
 
 
 def parts() -> list[str]:
     """The names of the learner's parts, in the order of the file."""
-    return PART.findall(_text())
+    return [found[1] for found in PART.finditer(_text())]
 
 
 def take(*names: str) -> Any:
@@ -90,13 +95,13 @@ def take(*names: str) -> Any:
     Prints whose they are. A broken file gets a message, and the course's stand in.
     ValueError for a name that the model does not have.
     """
-    yours, namespace = parts(), {name: _of_the_course(name) for name in names}
-    if yours:
-        try:
-            namespace = vars(_loaded(_text()))
-        except Exception as error:
-            print(f"{path().name} is left out, as it stops with {says(error)}")
-            yours = []
+    yours, namespace = [], {name: _of_the_course(name) for name in names}
+    try:
+        if found := parts():
+            yours, namespace = found, vars(_loaded(_text()))
+    except Exception as error:
+        print(f"{path().name} is left out, as it stops with {says(error)}")
+        yours, namespace = [], {name: _of_the_course(name) for name in names}
     for name in names:
         inside = [part for part in yours if part not in names and name not in yours]
         also = f", with your {', '.join(inside)}" if inside else ""
@@ -121,7 +126,7 @@ def forget(name: str) -> None:
         raise ValueError(
             f"{name!r} is not yours, only {', '.join(parts()) or 'nothing'}"
         )
-    _store(_without(name))
+    _store(_whole(_without(name)), keep_old=True)
 
 
 @torch.no_grad()
@@ -158,30 +163,42 @@ def keep(name: str, answer: Any, lesson: str, check: Callable[[Any], bool]) -> s
     if path() is None:
         return ""
     try:
-        base, before = _without(name), name in parts()
-        new = base + _part(name, answer, lesson, base)
+        before, base = (
+            {x[1]: x for x in PART.finditer(_text())}.get(name),
+            _without(name),
+        )
+        text = _part(name, answer, base)
+        if before and before[2] == _checksum(text):
+            edited = before[2] != _checksum(before[3])
+            return f"  {name} stays in {path().name}" + " as you edited it" * edited
+        new = _whole(
+            f"{base}\n\n# ---- lesson {lesson}: {name} ({_checksum(text)})\n{text}"
+        )
         if not check(getattr(_loaded(new), name)):
             raise NotKept("in the file it does something else than here")
-        _store(new)
+        _store(new, keep_old=before is not None)
     except NotKept as error:
         return f"  right, but not kept in {path().name}: {error}"
+    except OSError as error:
+        return f"  right, but {path().name} cannot be written: {says(error)}"
     except Exception as error:
         return f"  right, but not kept: {path().name} stops with {says(error)}"
     old = "; the file as it was is my_transformer.before.py" if before else ""
     return f"  kept in {path().name} as {name}{old}"
 
 
-def _part(name: str, answer: Any, lesson: str, base: str) -> str:
+def _part(name: str, answer: Any, base: str) -> str:
     """The text that makes the answer the component `name` below the text `base`."""
-    methods = [x for x in vars(answer).values() if hasattr(x, "__code__")]
-    code = methods[0].__code__ if isinstance(answer, type) else answer.__code__
-    cell = "".join(linecache.getlines(code.co_filename))
+    own = vars(answer).values() if inspect.isclass(answer) else [answer]
+    codes = [x.__code__ for x in own if isinstance(x, FunctionType)]
+    cell = "".join(linecache.getlines(codes[0].co_filename)) if codes else ""
     nodes = {
         x: node for node in ast.parse(cell).body for x in _names(_own(node, cell))[1]
     }
-    if answer.__name__ not in nodes:
-        raise NotKept(f"the text of `{answer.__name__}` is not found in its cell")
-    known, there = vars(_loaded(base)), _names(base)[1]
+    if getattr(answer, "__name__", "") not in nodes:
+        raise NotKept("its text is not found: write a function or a class in a cell")
+    known = vars(_loaded(base))
+    there = {_own(node, base) for node in ast.parse(base).body}
     pieces, imports, waiting, seen = [], [], [answer.__name__], set()
     while waiting:
         seen.add(used := waiting.pop())
@@ -190,16 +207,27 @@ def _part(name: str, answer: Any, lesson: str, base: str) -> str:
             if used not in known:
                 imports.append(_import(used, [cell, *_cells()]))
             continue
-        piece = _own(node, cell)
-        if piece not in base and used in there and used != answer.__name__:
+        piece, helper = _own(node, cell), used != answer.__name__
+        if helper and piece not in there and used in known:
             raise NotKept(f"another `{used}` stands there: give this one a new name")
-        if piece not in base and piece not in pieces:
+        if piece not in pieces and not (helper and piece in there):
             pieces.append(piece)
         waiting += sorted(_names(piece)[0] - seen - {*dir(builtins)})
     text = "\n\n\n".join(["\n".join(imports)] * bool(imports) + pieces[::-1])
-    return (
-        f"\n\n# ---- lesson {lesson}: {name}\n{text}\n\n\n{name} = {answer.__name__}\n"
-    )
+    return f"{text}\n\n\n{name} = {answer.__name__}\n"
+
+
+def _whole(source: str) -> str:
+    """The text, if each of its parts finds all names that it uses; else NotKept."""
+    known = {*vars(_loaded(source)), *dir(builtins)}
+    for part in PART.finditer(source):
+        if gone := sorted(_names(part[3])[0] - known):
+            raise NotKept(f"{part[1]} uses `{gone[0]}`, which would be gone")
+    return source
+
+
+def _checksum(text: str) -> str:
+    return f"{zlib.crc32(text.encode()):08x}"
 
 
 def _names(source: str) -> tuple[set[str], set[str]]:
@@ -258,13 +286,13 @@ def _loaded(source: str) -> ModuleType:
     return module
 
 
-def _store(source: str) -> None:
-    """Write the file, whole or not at all, and keep the one before."""
+def _store(source: str, keep_old: bool) -> None:
+    """Write the file whole or not at all; the old one can stay beside it."""
     file = path()
     file.parent.mkdir(parents=True, exist_ok=True)
-    if file.exists():
+    if keep_old:
         shutil.copy2(file, file.with_name("my_transformer.before.py"))
-    new = file.with_name("my_transformer.new.py")
+    new = file.with_name(f"{file.name}.new")
     new.write_text(source, "utf-8")
     new.replace(file)
     sys.modules.pop("my_transformer", None)  # the next import reads it anew

@@ -60,6 +60,7 @@ def said(exercise, answer):
     lines, drawn = exercise.findings(answer)
     if drawn:
         exercise.picture(*drawn)
+    assert all(line.startswith("✓") for line in lines[:-1])
     return "\n".join(lines)
 
 
@@ -168,6 +169,7 @@ class OneAfterTheOther(nn.Module):
     def __init__(self, d_model, heads):
         super().__init__()
         self.n_heads, self.d_head = heads, d_model // heads
+        torch.rand(7)  # an answer may draw other numbers than the course's
         for name in ("query", "key", "value", "output"):
             setattr(self, f"{name}_projection", nn.Linear(d_model, d_model))
 
@@ -208,10 +210,45 @@ def on_a_circle(length):
             lambda x: by_comparison(x.size(1), x.device) & (x != PAD)[:, None, None],
         ),
         ("lesson04-multi_head_attention", OneAfterTheOther),
+        (
+            "lesson03-padding_mask",
+            lambda x: torch.tensor([[[[i != PAD for i in row]]] for row in x.tolist()]),
+        ),
     ],
 )
 def test_another_style_is_as_right(name, answer):
     assert EXERCISES[name].passes(answer), said(EXERCISES[name], answer)
+
+
+def only_square_masks(query, key, value, mask=None):
+    scores = query @ key.mT / query.size(-1) ** 0.5
+    if mask is not None:
+        scores = scores.clone()
+        scores[..., ~mask] = -math.inf
+    weights = scores.softmax(dim=-1).nan_to_num(0.0)
+    return weights @ value, weights
+
+
+class Squeezed(OneAfterTheOther):
+    def forward(self, query, key, value, mask=None):
+        return super().forward(query, key, value, mask).squeeze()
+
+
+class ForThree(OneAfterTheOther):
+    def forward(self, query, key, value, mask=None):
+        return super().forward(query, key, value, mask).reshape(3, query.size(1), -1)
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("lesson02-attention", only_square_masks),
+        ("lesson04-multi_head_attention", Squeezed),
+        ("lesson04-multi_head_attention", ForThree),
+    ],
+)
+def test_what_works_for_some_shapes_is_not_right(name, answer):
+    assert "✗" in said(EXERCISES[name], answer)
 
 
 # ------------------------------------------------------------------ what is said
@@ -238,7 +275,7 @@ DOUBLE = Exercise(pair, [Probe(torch.randn(n)) for n in (2, 3)], {}, results=("a
         (lambda x: (2 * x + torch.rand(()) / 9, x + 1), "something random"),
         (lambda x: (F.dropout(2 * x, 0.9), x + 1), "differ: something random"),
         (lambda x: (x + x.detach(), x + 1), "not all of the gradient reaches x"),
-        (lambda x: (x.numpy(), x), "your code stopped with RuntimeError"),
+        (lambda x: (x.detach().numpy(), x + 1), "a is a ndarray where a Tensor is due"),
         (lambda x: (nowhere, x), "NameError: name 'nowhere' is not defined"),  # noqa: F821
     ],
 )

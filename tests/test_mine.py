@@ -19,7 +19,7 @@ import math
 import torch
 from torch import nn
 from torch.nn import functional as F
-from helpers import mine
+from helpers import PAD, mine
 from helpers.attention import attention
 from helpers.masks import padding_mask as a_mask
 from lessons.lesson02 import exercises as ex02
@@ -60,6 +60,17 @@ class MyMultiHeadAttention(nn.Module):
         context, _ = attention(q, k, v, mask)
         return self.output_projection(context.transpose(1, 2).flatten(2))
 """
+MASKS = """
+def my_padding_mask(tokens):
+    return (tokens != PAD)[:, None, None, :]
+
+
+def my_decoder_mask(tokens):
+    past = torch.ones(1, 1, tokens.size(1), tokens.size(1), device=tokens.device).bool()
+    return my_padding_mask(tokens) & past.tril()
+"""
+CHECK_PADDING = "ex03.padding_mask(my_padding_mask)"
+CHECK_DECODER = "ex03.decoder_mask(my_decoder_mask)"
 CHECK_02, CHECK_04 = (
     "ex02.attention(my_attention)",
     "ex04.multi_head_attention(MyMultiHeadAttention)",
@@ -185,6 +196,78 @@ def test_another_answer_takes_the_place_and_the_old_file_stays(run):
         mine.path().with_name("my_transformer.before.py").read_text("utf-8") == before
     )
     assert file().count("# ---- lesson 02") == 1 and "scores.softmax(-1)" in file()
+
+
+def test_a_part_that_was_edited_by_hand_stays_until_its_cell_changes(run):
+    run(ATTENTION, CHECK_02)
+    edited = file().replace("query @ key", "query   @ key")
+    mine.path().write_text(edited, "utf-8")
+    assert "attention stays in my_transformer.py as you edited it" in run(
+        ATTENTION, CHECK_02
+    )
+    run(MASKS, CHECK_PADDING)
+    assert file().startswith(edited) and mine.parts() == ["attention", "padding_mask"]
+    assert not mine.path().with_name("my_transformer.before.py").exists()
+
+
+@pytest.mark.parametrize("cells", [(CHECK_PADDING, CHECK_DECODER), (CHECK_DECODER,)])
+def test_a_part_does_not_lose_what_it_uses(run, cells):
+    run(MASKS, *cells)
+    said = run(MASKS.replace("my_padding_mask", "padded"), "ex03.padding_mask(padded)")
+    if len(cells) == 2:
+        assert "decoder_mask uses `my_padding_mask`, which would be gone" in said
+        with pytest.raises(mine.NotKept, match="which would be gone"):
+            mine.forget("padding_mask")
+    else:
+        assert "kept" in said
+    mine.take("decoder_mask")(torch.ones(2, 3))
+    assert "decoder_mask: yours" in run("mine.take('decoder_mask')")
+
+
+def test_the_order_of_the_checks_does_not_matter(run):
+    run(MASKS, CHECK_DECODER, CHECK_PADDING)
+    assert "decoder_mask" in run(MASKS, CHECK_DECODER)
+    assert {*mine.parts()} == {"padding_mask", "decoder_mask"}
+    mine.forget("decoder_mask")
+    assert mine.take("padding_mask").__name__ == "my_padding_mask"
+
+
+def test_a_changed_last_line_loses_no_part(run):
+    run(ATTENTION, CHECK_02, MASKS, CHECK_PADDING)
+    text = file().replace(
+        "attention = my_attention", "attention = my_attention  # mine"
+    )
+    mine.path().write_text(text, "utf-8")
+    run(HEADS, CHECK_04, ATTENTION, CHECK_02)
+    assert {*mine.parts()} == {"attention", "padding_mask", "MultiHeadAttention"}
+
+
+def test_a_helper_cannot_take_the_name_of_a_component(run):
+    name = MASKS.replace("my_padding_mask", "check_mask")
+    assert "another `check_mask` stands there" in run(name, CHECK_DECODER)
+
+
+def test_what_is_no_function_of_a_cell_is_told(run):
+    said = run(
+        ATTENTION,
+        "from functools import partial",
+        "part = partial(my_attention)",
+        "ex02.attention(part)",
+    )
+    assert "its text is not found: write a function or a class" in said
+
+
+def test_a_file_that_is_no_text_gets_a_message(run):
+    run(ATTENTION, CHECK_02)
+    mine.path().write_bytes(b"\xff\xfe\x00")
+    assert "is left out, as it stops with UnicodeDecodeError" in run(
+        "mine.take('attention')"
+    )
+
+
+def test_a_home_folder_may_be_named(monkeypatch):
+    monkeypatch.setenv("COURSE_MINE", "~/mine")
+    assert "~" not in str(mine.path())
 
 
 def test_text_that_the_learner_has_added_stays(run):

@@ -15,8 +15,9 @@ from helpers.plots import heatmap
 def _probe(*sizes: int, hidden: str = "some", loud: float = 1.0, **said: str) -> Probe:
     """Random inputs of these axes, query_length, key_length, d_head and d_value.
 
-    A mask, the same for all heads, hides a third of the keys; `hidden` is "none" of
-    them, "some", or for the first query "all". `loud` multiplies the scores.
+    A mask (query_length, key_length) hides a third of the keys; `hidden` is "none" of
+    them, "some", "padding" in a mask (batch, 1, 1, key_length), or for the first query
+    "all". `loud` multiplies the scores.
     """
     *axes, queries, keys, d_head, d_value = sizes
     chance = torch.Generator().manual_seed(sum(sizes))
@@ -25,6 +26,8 @@ def _probe(*sizes: int, hidden: str = "some", loud: float = 1.0, **said: str) ->
     mask = (2 * torch.arange(queries)[:, None] + torch.arange(keys)) % 3 != 0
     if hidden == "all":
         mask[0] = False
+    if hidden == "padding":
+        mask = torch.arange(keys) < torch.tensor([keys, keys - 2])[:, None, None, None]
     return Probe(loud * q, k, v, *[mask] * (hidden != "none"), **said)
 
 
@@ -85,8 +88,10 @@ attention = Exercise(
             *(2, 1, 3, 4, 8, 2),
             loud=300.0,
             praise="large scores do no harm",
-            when="where scores are large (`softmax` subtracts the largest first): ",
+            when="where scores are large: ",
         ),
+        _probe(2, 3, 2, 5, 4, 3, hidden="padding", when="with a mask (2, 1, 1, 5): "),
+        _probe(1, 5, 4, 3, when="with no axes in front, and a mask (1, 5): "),
         _probe(
             *(1, 2, 3, 5, 4, 3),
             hidden="all",
@@ -100,7 +105,9 @@ attention = Exercise(
         "the scores are divided by d_head instead of its square root: take "
         "`math.sqrt(query.size(-1))`": partial(_variant, power=1.0),
         f"the softmax runs over the queries: {OVER_KEYS}": partial(_variant, axis=-2),
-        f"the softmax runs over the heads: {OVER_KEYS}": partial(_variant, axis=1),
+        "the mask is not used: hide the scores where it is False, before the softmax": (
+            lambda query, key, value, mask=None: course.attention(query, key, value)
+        ),
         "the mask is inverted: True = may attend, so hide where it is False: "
         "`masked_fill(~mask, …)`": partial(_variant, inverted=True),
         "the mask comes after the softmax, so rows no longer sum to 1: hide the scores "
@@ -140,7 +147,11 @@ def _one_place_back(
 one_place_back = Exercise(
     _one_place_back,
     [
-        Probe(n, when=f"length {n}: ", praise=f"length {n}: each looks one place back")
+        Probe(
+            n,
+            praise=f"length {n}: each looks one place back",
+            when=f"length {n}, the places that get 0.9 of the weight (-1: none): ",
+        )
         for n in (5, 2, 12, 1000)
     ],
     {
@@ -149,8 +160,8 @@ one_place_back = Exercise(
         "every token looks at itself: shift the query, or the key, by one": partial(
             _one_place_back, back=0
         ),
-        "every token looks ahead: query and key are swapped, or the shift is": partial(
-            _one_place_back, back=-1
+        "every token looks ahead: query and key are swapped, or the shift is": (
+            lambda length: _one_place_back(length)[::-1]
         ),
     },
     results=("query", "key"),

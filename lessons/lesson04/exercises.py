@@ -175,12 +175,18 @@ class _OfTheQuery(_Variant):
 
 
 def _probe(
-    heads: int, d_head: int, queries: int, keys: int, mask: Tensor | None, **said: str
+    heads: int,
+    d_head: int,
+    queries: int,
+    keys: int,
+    mask: Tensor | None,
+    batch: int = 3,
+    **said: str,
 ) -> Probe:
-    """Three sentences; the keys are no values, so that none stands for the other."""
+    """Some sentences; the keys are no values, so that none stands for the other."""
     chance = torch.Generator().manual_seed(keys)
     query, key, value = (
-        torch.randn(3, length, heads * d_head, generator=chance)
+        torch.randn(batch, length, heads * d_head, generator=chance)
         for length in (queries, keys, keys)
     )
     build = said.pop("build", lambda component: component(heads * d_head, heads))
@@ -194,6 +200,7 @@ multi_head_attention = Exercise(
     [
         _probe(3, 4, 5, 5, None, praise="the numbers of the loop over heads"),
         _probe(4, 2, 2, 6, None, when="where query and key have other lengths: "),
+        _probe(2, 3, 1, 4, None, batch=1, when="for one query of one sentence: "),
         _probe(2, 5, 4, 4, causal_mask(4), praise="with a causal mask, too"),
         _probe(
             *(2, 3, 2, 3, padding_mask(PADDED)),
