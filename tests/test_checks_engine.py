@@ -14,7 +14,6 @@ from lessons.checking.comparing import plain, same
 from lessons.checking.engine import Exercise, Part, patched
 from lessons.checking.findings import print_findings, wrong
 from lessons.checking.running import NOTHING, run, stopped
-from lessons.lesson04 import exercises as lesson04
 
 # ------------------------------------------------------------------ comparing
 
@@ -142,16 +141,6 @@ def test_patches_are_made_at_once_or_exclude_each_other():
     assert patched("a b c", [{"a b": "x"}, {"b c": "y"}]) is None
     with pytest.raises(ValueError, match="'b' stands 2 times"):
         patched("b b", [{"b": "x"}])
-
-
-def test_findings_say_more_where_it_helps():
-    """A picture, and a word on the other part."""
-    exercise = lesson04.split_and_join
-    found = exercise.findings(
-        lambda x, n: x.reshape(len(x), n, x.size(1), -1),
-        lambda c: c.reshape(len(c), c.size(2), -1),
-    )
-    assert found[0].draw and "Your join undoes it" in found[0].text
 
 
 def test_a_table_that_breaks_does_not_break_the_lesson(capsys):

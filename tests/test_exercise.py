@@ -187,6 +187,18 @@ class OneAfterTheOther(nn.Module):
         return self.output_projection(torch.cat(found, dim=-1))
 
 
+class ByChunks(OneAfterTheOther):
+    def forward(self, query, key, value, mask=None):
+        q, k, v = (
+            torch.stack(
+                getattr(self, f"{name}_projection")(x).chunk(self.n_heads, -1), 1
+            )
+            for name, x in (("query", query), ("key", key), ("value", value))
+        )
+        found = F.scaled_dot_product_attention(q, k, v, mask)
+        return self.output_projection(torch.cat([*found.unbind(1)], dim=-1))
+
+
 def on_a_circle(length):
     angle = torch.arange(length, dtype=torch.float64) * math.pi / length
     key = torch.stack([angle.cos(), angle.sin()], dim=-1)
@@ -210,6 +222,7 @@ def on_a_circle(length):
             lambda x: by_comparison(x.size(1), x.device) & (x != PAD)[:, None, None],
         ),
         ("lesson04-multi_head_attention", OneAfterTheOther),
+        ("lesson04-multi_head_attention", ByChunks),
         (
             "lesson03-padding_mask",
             lambda x: torch.tensor([[[[i != PAD for i in row]]] for row in x.tolist()]),

@@ -21,15 +21,15 @@ def draw_two_looks(words: Sequence[str], place: int) -> None:
     The keys of all other words reach both heads, too: the pale arrows.
     """
     title = f"“{words[place]}” looks twice: one head looks left, the other right"
-    ax = drawing.canvas(6.4, 2.75, title=title)
-    row = drawing.tokens(ax, words, (0.5, 0.35), width=0.64, gap=0.13)
+    ax = drawing.canvas(6, 2.75, title=title)
+    row = drawing.tokens(ax, words, (0.45, 0.35), width=0.6, gap=0.125)
     sides = ((1, -1, "left", "+1"), (2, 1, "right", "−1"))
     answer = drawing.operation(
         ax, (row[place].x, 2.05), "left − right", role="context", width=1.2
     )
     for head, step, side, sign in sides:
         seen = row[place + step]
-        x = row[place].x + 1.55 * step
+        x = row[place].x + 1.4 * step
         box = drawing.operation(
             ax, (x, 1.25), f"head {head}: {side}", role="weights", width=1.25
         )
@@ -59,10 +59,10 @@ def draw_block(length: int, d_model: int, n_heads: int) -> None:
     """
     d_head = d_model // n_heads
     title = f"Multi-head self-attention, for one sentence of {length} tokens"
-    ax = drawing.canvas(6.4, 6.2, title=title)
-    x = drawing.operation(ax, (2.75, 5.65), "x", role="input", width=0.9)
+    ax = drawing.canvas(6, 6.2, title=title)
+    x = drawing.operation(ax, (2.55, 5.65), "x", role="input", width=0.9)
     _note(ax, 5.65, f"({length}, {d_model})", "length, d_model")
-    middles = [2.75 + 1.45 * (i - 1) for i in range(3)]
+    middles = [2.55 + 1.4 * (i - 1) for i in range(3)]
     bars = {}
     for role, middle in zip(("query", "key", "value"), middles, strict=True):
         linear = drawing.operation(
@@ -71,8 +71,8 @@ def draw_block(length: int, d_model: int, n_heads: int) -> None:
         drawing.arrow(ax, x.bottom, linear.top)
         bars[role] = _draw_heads(ax, (middle, 4.15), n_heads, role, 1.2)
         drawing.arrow(ax, linear.bottom, (middle, 4.3))
-    joined = _draw_heads(ax, (2.75, 2.05), n_heads, "context", 3 * 1.2)
-    output = drawing.operation(ax, (2.75, 1.15), "$W^O$")
+    joined = _draw_heads(ax, (2.55, 2.05), n_heads, "context", 3 * 1.2)
+    output = drawing.operation(ax, (2.55, 1.15), "$W^O$")
     for i, middle in enumerate(middles[:n_heads]):
         attends = drawing.operation(
             ax, (middle, 3.05), f"attention {i + 1}", role="weights", width=1.15
@@ -81,8 +81,8 @@ def draw_block(length: int, d_model: int, n_heads: int) -> None:
             end = attends.x + shift, attends.top[1]
             drawing.arrow(ax, bars[role][i].bottom, end, colour=ROLES[role], width=0.9)
         drawing.arrow(ax, attends.bottom, joined[i].top)
-        drawing.arrow(ax, joined[i].bottom, (2.75 + 0.25 * (i - 1), output.top[1]))
-    result = drawing.operation(ax, (2.75, 0.4), "output", role="input", width=0.9)
+        drawing.arrow(ax, joined[i].bottom, (2.55 + 0.25 * (i - 1), output.top[1]))
+    result = drawing.operation(ax, (2.55, 0.4), "output", role="input", width=0.9)
     drawing.arrow(ax, output.bottom, result.top)
     for y, step in ((4.9, "project"), (4.15, "split"), (3.05, "attend")):
         drawing.write(ax, (0.1, y), step, align="left")
@@ -98,8 +98,8 @@ def draw_block(length: int, d_model: int, n_heads: int) -> None:
 
 def _note(ax: Axes, y: float, shape: str, axes: str) -> None:
     """A shape at the right margin and, below it, what its axes are."""
-    drawing.write(ax, (5.55, y + 0.1), shape, size=10)
-    drawing.write(ax, (5.55, y - 0.12), axes, size=8)
+    drawing.write(ax, (5.28, y + 0.1), shape, size=10)
+    drawing.write(ax, (5.28, y - 0.12), axes, size=8)
 
 
 def _draw_heads(
@@ -122,26 +122,26 @@ def draw_sum(length: int, d_model: int, n_heads: int) -> None:
     """Heads side by side, times W^O, are each head times its own part, added up."""
     d_head = d_model // n_heads
     title = "Each head meets its own rows of $W^O$, and the results are added"
-    ax = drawing.canvas(6.4, 3.1, title=title)
+    ax = drawing.canvas(6, 3.1, title=title)
     middles = [0.9 + 0.72 * i for i in range(n_heads)]
     heights = [2.25 - 0.42 * i for i in range(n_heads)]
     look = {"role": "context", "width": 0.68, "height": 0.42}
     for i, (x, y) in enumerate(zip(middles, heights, strict=True), start=1):
         drawing.operation(ax, (x, heights[n_heads // 2]), f"$c_{i}$", **look)
-        drawing.operation(ax, (4.6, y), f"$W^O_{i}$", width=2, height=0.39)
-    beside = (middles[-1] + 0.34 + 3.6) / 2
+        drawing.operation(ax, (4.3, y), f"$W^O_{i}$", width=2, height=0.39)
+    beside = (middles[-1] + 0.34 + 3.3) / 2
     drawing.write(ax, (beside, heights[n_heads // 2]), "times", size=10)
     drawing.write(ax, (middles[n_heads // 2], 1.02), f"({length}, {d_model})")
-    drawing.write(ax, (4.6, 1.02), f"({d_model}, {d_model})")
+    drawing.write(ax, (4.3, 1.02), f"({d_model}, {d_model})")
     drawing.write(ax, (0.3, 0.55), "=", size=12)
     for i in range(n_heads):
-        x = 0.85 + 1.95 * i
+        x = 0.8 + 1.85 * i
         drawing.operation(ax, (x, 0.55), f"$c_{i + 1}$", **look)
         drawing.operation(ax, (x + 0.8, 0.55), f"$W^O_{i + 1}$", height=0.39)
         drawing.write(ax, (x, 0.18), f"({length}, {d_head})")
         drawing.write(ax, (x + 0.8, 0.18), f"({d_head}, {d_model})")
         if i:
-            drawing.write(ax, (x - 0.57, 0.55), "+", size=12)
+            drawing.write(ax, (x - 0.53, 0.55), "+", size=12)
 
 
 def four_influences(influences: Mapping[str, Tensor], words: Sequence[str]) -> None:
@@ -151,7 +151,7 @@ def four_influences(influences: Mapping[str, Tensor], words: Sequence[str]) -> N
     """
     kinds = ("no influence", "of past and present", "of the future")
     colours = [drawing.HIDDEN, ROLES["query"], ROLES["mask"]]
-    figure, axes = plt.subplots(2, 2, figsize=(6.4, 6.2), sharex=True, sharey=True)
+    figure, axes = plt.subplots(2, 2, figsize=(5.8, 6), sharex=True, sharey=True)
     places = range(len(words))
     for ax, (name, matrix) in zip(axes.flat, influences.items(), strict=True):
         reached = (matrix > 0).int()
@@ -185,7 +185,7 @@ def paint_features(
         for tint in (0.7, 0.25)
     ]
     figure, axes = plt.subplots(
-        len(rows), 2, figsize=(6.4, 0.6 + 2.1 * len(rows)), squeeze=False
+        len(rows), 2, figsize=(6, 0.6 + 2.1 * len(rows)), squeeze=False
     )
     for line, (done, panels) in zip(axes, rows.items(), strict=True):
         for ax in line[len(panels) :]:
@@ -218,7 +218,7 @@ def maps_and_effect(
 
     maps (2, length, length), effect (length, length).
     """
-    figure, axes = plt.subplots(2, 2, figsize=(6.4, 6.2), sharex=True, sharey=True)
+    figure, axes = plt.subplots(2, 2, figsize=(6, 6), sharex=True, sharey=True)
     look = {"colour_bar": False, "rotation": 90}
     for head, ax in enumerate(axes[0]):
         heading = f"map of head {head + 1}"

@@ -37,18 +37,12 @@ def random_rings(count: int, generator: torch.Generator) -> tuple[Tensor, Tensor
     return as_ring(words), words.roll(1, dims=1) - words.roll(-1, dims=1)
 
 
-@torch.no_grad()
-def left_and_right() -> MultiHeadAttention:
-    """Head 1 looks left, head 2 right, head 3 nowhere; EMPTY gets left minus right."""
-    module = MultiHeadAttention(D_MODEL, 3)
-    for parameter in module.parameters():
-        parameter.zero_()
-    for rows, step, sign in ((slice(0, 8), -1, 1), (slice(8, 16), 1, -1)):
-        neighbour = torch.eye(8).roll(step, dims=1).T  # as nn.Linear keeps it
-        module.query_projection.weight[rows, PLACE] = 10 * 8**0.5 * neighbour
-        module.key_projection.weight[rows, PLACE] = torch.eye(8)
-        module.value_projection.weight[rows, WORD] = torch.eye(8)
-        module.output_projection.weight[EMPTY, rows] = sign * torch.eye(8)
+def fresh(kind: type[nn.Module], n_heads: int, seed: int) -> nn.Module:
+    """A module of this class with the course's initial weights of this seed."""
+    torch.manual_seed(seed)
+    initial = MultiHeadAttention(D_MODEL, n_heads).state_dict()
+    module = kind(D_MODEL, n_heads)
+    module.load_state_dict(initial, strict=False)
     return module
 
 
@@ -67,6 +61,17 @@ def train_on_rings(
         optimizer.step()
         losses.append(loss.item())
     return torch.tensor(losses)
+
+
+@torch.no_grad()
+def shuffled_error(module: nn.Module) -> float:
+    """The error on 256 rings whose tokens, with their places, stand in random order."""
+    generator = torch.Generator().manual_seed(100)
+    rings, wanted = random_rings(256, generator)
+    order = torch.rand(256, 8, 1, generator=generator).argsort(dim=1)
+    tokens = rings.take_along_dim(order, dim=1)
+    answer = module(tokens, tokens, tokens)[..., EMPTY]
+    return F.mse_loss(answer, wanted.take_along_dim(order, dim=1)).item()
 
 
 def effect(module: nn.Module, ring: Tensor) -> Tensor:
