@@ -26,8 +26,7 @@ shift = Exercise(
         Probe(torch.tensor([[BOS, 6, EOS]]), when="for a single sentence: "),
     ],
     {
-        "nothing is shifted: the decoder reads the very token that it is to say. Leave "
-        "the last column out of `read`, the first out of `say`": (
+        "nothing is shifted: at each place the decoder reads the very token to say": (
             lambda target: (target, target)
         ),
         "the two are swapped: `read` begins with <bos>, and comes first": (
