@@ -153,7 +153,9 @@ future_change = Exercise(
     probes.future_change,
     [
         Probe(_past_mean, _x(2, 5, 3), praise="a causal layer changes by nothing"),
-        Probe(_mixed, _x(2, 6, 4), praise="a leak everywhere is measured"),
+        Probe(
+            _mixed, _x(2, 6, 4), praise="a layer that sees all of the future is found"
+        ),
         Probe(_with(1, 0, -5.0), _x(3, 4, 2), when="with a leak at the start alone: "),
         Probe(
             *(_with(6, 5, 5.0), _x(1, 7, 3)),
