@@ -35,6 +35,20 @@ def influence(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     return blocks.squeeze((0, 3)).double().norm(dim=(1, 3)).to(x.dtype)
 
 
+@torch.no_grad()
+def future_change(layer: Callable[[Tensor], Tensor], x: Tensor) -> float:
+    """The largest change of layer(x[:, :k]) against layer(x)[:, :k], over all k.
+
+    layer maps (batch, length, …) to (batch, length, …). If no output depends on a later
+    input, it is 0 up to rounding.
+    """
+    whole, changes = layer(x), []
+    for k in range(1, x.size(1) + 1):
+        difference = layer(x[:, :k]) - whole[:, :k]
+        changes.append(difference.abs().max())
+    return torch.stack(changes).max().item()
+
+
 def kept_numbers(model: nn.Module, loss: Callable[[], Tensor]) -> int:
     """How many floats `loss()` keeps for the backward pass, parameters left out."""
     own, found = {p.data_ptr() for p in model.parameters()}, {}

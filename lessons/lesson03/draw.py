@@ -4,7 +4,6 @@ import math
 from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
-import pandas as pd
 import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -15,10 +14,10 @@ from helpers.plots import drawing
 from helpers.plots.curves import learning_curves
 from helpers.plots.drawing import HIDDEN, ROLES
 from helpers.plots.heatmaps import heatmap
-from helpers.plots.style import COLOURS, MARKERS, STYLES
+from helpers.plots.style import COLOURS
 
 LEAK = "#F0308F"  # what must not pass
-# Of the four masks of the game with letters, in the order of the study.
+# Of the four masks of the game with letters, in the order of the lesson.
 GAME = COLOURS[0], COLOURS[3], COLOURS[2], drawing.INK
 CHANCE = math.log(16)  # the loss of the honest in that game
 ROUNDING = 1e-5  # an influence below may be nothing else
@@ -47,7 +46,8 @@ def _draw_grid(
     for i, line in enumerate(mask.tolist()):
         for j, may in enumerate(line):
             corner = left + j * cell, top - (i + 1) * cell
-            alpha = 1 if stored is None or stored[i, j] else PALE
+            pale = PALE if may else 2 * PALE  # grey is pale already
+            alpha = 1 if stored is None or stored[i, j] else pale
             look = {"fc": ROLES["mask"] if may else HIDDEN, "ec": "white", "lw": 1.5}
             look |= {} if may else {"hatch": "////"}
             for face in ({"fc": "white", "ec": "white"}, {**look, "alpha": alpha}):
@@ -112,9 +112,7 @@ def draw_three_tables(scores: Tensor, mask: Tensor, words: Sequence[str]) -> Non
     drawing.arrow(ax, one.right, other.left, text="mask", offset=(0, 0.14))
     bend = other.x + 0.6
     drawing.arrow(ax, (bend, other.bottom[1] - 0.24), (bend, last.top[1]))
-    text = "softmax of each row"
-    drawing.write(ax, (3.1, 2.33), text, size=9, align="left")
-    text = "each row sums to 1,\n−∞ becomes exactly 0"
+    text = "softmax of each row:\neach row sums to 1,\n−∞ becomes exactly 0"
     drawing.write(ax, (1.4, 1.15), text, size=9)
 
 
@@ -204,29 +202,6 @@ def influence_maps(
     return figure
 
 
-def code_of_the_leak(shares: Tensor, right: Tensor, *, title: str) -> Axes:
-    """The weight that each next letter leaves over, sorted; wrong guesses are crossed.
-
-    shares (letters, rows), right (letters,). Marks are medians, bars hold 90 %.
-    """
-    _, ax = plt.subplots(figsize=(5.6, 3.2))
-    low, middle, high = shares.quantile(torch.tensor([0.05, 0.5, 0.95]), dim=1)
-    order = middle.argsort().tolist()
-    for kind, marker, colour in ((True, "o", COLOURS[0]), (False, "x", drawing.INK)):
-        x = [place for place, i in enumerate(order) if bool(right[i]) == kind]
-        of = [order[place] for place in x]
-        name = "guessed right" if kind else "guessed wrong"
-        ax.vlines(x, low[of], high[of], color=colour, lw=5, alpha=0.35)
-        ax.plot(x, middle[of], marker, color=colour, ms=4, mew=1.5, label=name)
-    ax.set_xticks(range(len(order)), [chr(65 + i) for i in order])
-    ax.set(title=title, yscale="log")
-    ax.set_yticks([0.03, 0.1, 0.3, 1], ["0.03", "0.1", "0.3", "1"])
-    ax.minorticks_off()
-    ax.set(xlabel="the next letter, which is hidden", ylabel="weight left over")
-    ax.legend(frameon=False)
-    return ax
-
-
 def _mark_the_game(ax: Axes) -> None:
     """Lines for the loss at chance and for that of a perfect cheat."""
     lines = ((CHANCE, "chance: 2.77", 5), (CHANCE / 8, "perfect cheat: 0.35", -13))
@@ -248,26 +223,4 @@ def losses_by_step(losses: Mapping[str, Tensor], *, title: str) -> Axes:
     ax.lines[0].set(linewidth=6, alpha=0.4)  # wide, as another may lie on it
     _mark_the_game(ax)
     ax.legend(loc="lower left", bbox_to_anchor=(0.12, 0.17), frameon=False)
-    return ax
-
-
-def losses_by_rate(table: pd.DataFrame, *, title: str) -> Axes:
-    """The last losses of all runs of the study mask_leak, medians and ranges."""
-    _, ax = plt.subplots(figsize=(5.6, 4.2))
-    looks = zip(GAME, MARKERS, STYLES, strict=False)
-    kinds = table.groupby("mask", sort=False)
-    for (name, runs), (colour, marker, line) in zip(kinds, looks, strict=False):
-        losses = runs.groupby("rate")["loss"]
-        middle = losses.median()
-        ax.vlines(middle.index, losses.min(), losses.max(), color=colour)
-        look = {"marker": marker, "ls": line, "ms": 8, "lw": 1.5, "label": name}
-        ax.plot(middle.index, middle, color=colour, **look)
-    ax.plot(table["rate"], table["loss"], "o", color="black", ms=3, zorder=5)
-    rates = sorted({*table["rate"]})
-    ax.set(title=title, xscale="log")
-    _mark_the_game(ax)
-    ax.set(xlabel="learning rate", ylabel="loss after 1,200 steps")
-    ax.set_xticks(rates, rates)
-    ax.minorticks_off()
-    ax.legend(loc="upper center", bbox_to_anchor=(0.45, -0.2), ncols=2, frameon=False)
     return ax

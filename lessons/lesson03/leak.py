@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-LETTERS, LENGTH = 16, 8  # of the game: letters to choose from, letters to read
+LETTERS, LENGTH = 16, 8  # letters to choose from, letters to read
 
 
 def after_the_softmax(
@@ -34,23 +34,25 @@ class Guesser(nn.Module):
     letters (batch, length) -> logits (batch, length, LETTERS), length at most LENGTH.
     """
 
-    def __init__(self, attend: Callable, mask: Tensor):
+    def __init__(self, attend: Callable, rule: Callable[[int], Tensor]):
         super().__init__()
-        self.attend, self.mask = attend, mask
+        self.attend, self.rule = attend, rule
         self.embedding = nn.Embedding(LETTERS, 32)
         self.position = nn.Parameter(0.5 * torch.randn(LENGTH, 32))
         self.projections = nn.Linear(32, 3 * 32, bias=False)
         self.guess = nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, LETTERS))
 
-    def look(self, letters: Tensor) -> tuple[Tensor, Tensor]:
-        """The attention's context and weights."""
-        n = letters.size(1)
-        x = self.embedding(letters) + self.position[:n]
-        return self.attend(*self.projections(x).chunk(3, dim=-1), self.mask[:n, :n])
-
     def forward(self, letters: Tensor) -> Tensor:
-        """What it makes of the contexts."""
-        return self.guess(self.look(letters)[0])
+        """The logits of each next letter."""
+        length = letters.size(1)
+        x = self.embedding(letters) + self.position[:length]
+        query, key, value = self.projections(x).chunk(3, dim=-1)
+        context, _ = self.attend(query, key, value, self.rule(length)[0])
+        return self.guess(self.join(x, context))
+
+    def join(self, x: Tensor, context: Tensor) -> Tensor:
+        """What the network reads: the context alone."""
+        return context
 
 
 def losses_of(model: nn.Module, sequences: Tensor) -> Tensor:
@@ -59,24 +61,8 @@ def losses_of(model: nn.Module, sequences: Tensor) -> Tensor:
     return F.cross_entropy(logits.mT, sequences[:, 1:], reduction="none")
 
 
-@torch.no_grad()
-def losses_in_writing(model: nn.Module, sequences: Tensor) -> Tensor:
-    """The same, but each input ends at the place: no later letter exists yet."""
-    cuts = [sequences[:, : place + 2] for place in range(LENGTH)]
-    return torch.stack([losses_of(model, cut)[:, -1] for cut in cuts], dim=1)
-
-
-def train_guesser(
-    attend: Callable,
-    mask: Tensor,
-    *,
-    steps: int = 600,
-    rate: float = 0.003,
-    seed: int = 0,
-) -> tuple[Guesser, Tensor]:
-    """Train on ever new random letters; the model, and its losses (steps,)."""
-    torch.manual_seed(seed)
-    model = Guesser(attend, mask)
+def train(model: nn.Module, *, steps: int = 600, rate: float = 0.003) -> Tensor:
+    """Train on new random letters in each step; the losses (steps,)."""
     optimizer = torch.optim.Adam(model.parameters(), lr=rate)
     losses = []
     for _ in range(steps):
@@ -86,4 +72,29 @@ def train_guesser(
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
-    return model, torch.tensor(losses)
+    return torch.tensor(losses)
+
+
+@torch.no_grad()
+def losses_in_writing(model: nn.Module, sequences: Tensor) -> Tensor:
+    """The loss at each place, if the input ends there: no later letter exists yet."""
+    cuts = [sequences[:, : place + 2] for place in range(LENGTH)]
+    return torch.stack([losses_of(model, cut)[:, -1] for cut in cuts], dim=1)
+
+
+class NormOnly(Guesser):
+    """The network reads the context after a layer norm, which sets its size."""
+
+    eps = 1e-5  # PyTorch's, added to the variance
+
+    def join(self, x: Tensor, context: Tensor) -> Tensor:
+        """The normalised context."""
+        return F.layer_norm(context, context.shape[-1:], eps=self.eps)
+
+
+class RealBlock(Guesser):
+    """As in a Transformer: the input is added, and a layer norm follows."""
+
+    def join(self, x: Tensor, context: Tensor) -> Tensor:
+        """The normalised sum."""
+        return F.layer_norm(x + context, x.shape[-1:])
