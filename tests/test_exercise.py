@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from helpers import PAD, mine
+from helpers import BOS, PAD, mine
 from helpers.exercise import Exercise, Probe
 from tools.reproducible import ROOT
 
@@ -199,6 +199,24 @@ class ByChunks(OneAfterTheOther):
         return self.output_projection(torch.cat([*found.unbind(1)], dim=-1))
 
 
+def by_largest(layer, x):
+    whole, worst = layer(x), 0.0
+    for k in range(1, x.shape[1]):
+        worst = max(worst, (layer(x[:, :k]) - whole[:, :k]).abs().max().item())
+    return worst
+
+
+def packed_by_subtraction(tokens):
+    number = torch.cumsum((tokens == BOS).float(), -1)
+    same = (number[:, :, None] - number[:, None]).abs() == 0
+    return (same & by_comparison(tokens.shape[1])[0]).unsqueeze(1)
+
+
+def by_isinf(padded, hidden):
+    hidden = hidden.isinf() if hidden.is_floating_point() else hidden
+    return ~padded[:, None, None] & ~hidden
+
+
 def on_a_circle(length):
     angle = torch.arange(length, dtype=torch.float64) * math.pi / length
     key = torch.stack([angle.cos(), angle.sin()], dim=-1)
@@ -221,6 +239,9 @@ def on_a_circle(length):
             "lesson03-decoder_mask",
             lambda x: by_comparison(x.size(1), x.device) & (x != PAD)[:, None, None],
         ),
+        ("lesson03-future_change", by_largest),
+        ("lesson03-packed_mask", packed_by_subtraction),
+        ("lesson03-from_pytorch", by_isinf),
         ("lesson04-multi_head_attention", OneAfterTheOther),
         ("lesson04-multi_head_attention", ByChunks),
         (
