@@ -28,6 +28,27 @@ class Words(nn.Embedding):
         return super().forward(tokens) * self.embedding_dim**0.5
 
 
+class Rows(nn.Module):
+    def __init__(self, vocab_size, d_model):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(vocab_size, d_model) / d_model**0.5)
+
+    def forward(self, ids):
+        return self.weight[ids] * self.weight.size(1) ** 0.5
+
+
+class Uniform(Words):
+    def begin(self):
+        nn.init.uniform_(self.weight, -((3 / self.embedding_dim) ** 0.5))
+        self.weight.data.sub_(self.weight.data.mean())
+        self.weight.data.mul_(self.embedding_dim**-0.5 / self.weight.data.std())
+
+
+def test_other_ways_to_begin_are_right():
+    for answer in (Words, Rows, Uniform):
+        assert exercises.token_embedding.passes(answer), answer
+
+
 @pytest.mark.parametrize("std", [1, 1 / 64, 0])
 def test_words_that_begin_at_another_size_are_wrong(std):
     class Other(Words):
