@@ -89,8 +89,9 @@ class Exercise:
     `results` names what a component returns, if that is more than one thing.
     `mistakes` maps what is said to the wrong version. `attributes` are names that other
     code reads of the module. `read(output, *inputs)` is what is compared of an output,
-    where more than one is right. `picture(yours, due)` draws outputs that differ. With
-    the number of a `lesson`, an answer that passes is kept (helpers.mine).
+    where more than one is right. `initial(module)` is what is wrong with a module just
+    built, in training mode, or "". `picture(yours, due)` draws outputs that differ.
+    With the number of a `lesson`, an answer that passes is kept (helpers.mine).
     """
 
     component: Callable
@@ -100,6 +101,7 @@ class Exercise:
     results: Sequence[str] = ()
     attributes: Sequence[str] = ()
     read: Callable = lambda output, *inputs: output
+    initial: Callable[[nn.Module], str] = lambda module: ""
     picture: Callable[[Any, Any], None] | None = None
     lesson: str = ""
 
@@ -240,6 +242,8 @@ class Exercise:
                 raise Wrong(f"{name} has shape {found}, not {wanted}")
             with torch.no_grad():  # a gain of 1 or a bias of 0 would hide its misuse
                 yours[name].copy_(weight + 0.3 * torch.randn_like(weight))
+        if text := self.initial(probe.build(answer)):
+            raise Wrong(text)
         for name in self.attributes:
             if not hasattr(module, name):
                 raise Wrong(f"set `self.{name}`: other code of the course reads it")

@@ -25,6 +25,25 @@ from helpers.settings import TrainingConfig
 from helpers.transformer import Transformer
 
 
+def fit(
+    model: nn.Module, make_batch: Callable, loss: Callable, *, steps: int, rate: float
+) -> list[float]:
+    """Train with Adam on so many batches; the loss of each step.
+
+    make_batch() gives inputs and answers; the loss is loss(model(*inputs), answers).
+    """
+    optimizer = torch.optim.Adam(model.parameters(), lr=rate)
+    losses = []
+    for _ in range(steps):
+        *inputs, answers = make_batch()
+        error = loss(model(*inputs), answers)
+        optimizer.zero_grad()
+        error.backward()
+        optimizer.step()
+        losses.append(error.item())
+    return losses
+
+
 def token_loss(
     model: Transformer, batch: Batch, *, label_smoothing: float = 0.0
 ) -> tuple[Tensor, int]:

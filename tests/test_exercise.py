@@ -10,6 +10,7 @@ from torch.nn import functional as F
 
 from helpers import BOS, PAD, mine
 from helpers.exercise import Exercise, Probe
+from helpers.positions import positional_encoding
 from tools.reproducible import ROOT
 
 LESSONS = sorted(path.parent.name for path in ROOT.glob("lessons/*/exercises.py"))
@@ -35,7 +36,7 @@ def disguised(component):
             self.made = (made,)
 
         def forward(self, *inputs, **named):
-            return self.made[0].eval()(*inputs, **named)
+            return self.made[0].train(self.training)(*inputs, **named)
 
     return Answer
 
@@ -160,6 +161,31 @@ def by_pytorch(query, key, value, mask=None):
     return weights @ value, weights
 
 
+def by_logarithm(length, d_model):
+    rate = torch.exp(torch.arange(0, d_model, 2) * (-math.log(10000.0) / d_model))
+    angle = torch.arange(length).unsqueeze(1) * rate
+    return torch.stack((angle.sin(), angle.cos()), dim=2).reshape(length, d_model)
+
+
+class Rows(nn.Module):
+    def __init__(self, vocab_size, d_model):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(vocab_size, d_model) / d_model**0.5)
+
+    def forward(self, ids):
+        return self.weight[ids] * self.weight.size(1) ** 0.5
+
+
+class EachTime(nn.Module):
+    def __init__(self, d_model, *, dropout, max_length):
+        super().__init__()
+        self.sizes, self.p = (max_length, d_model), dropout
+
+    def forward(self, x, *, start=0):
+        rows = positional_encoding(*self.sizes).to(x.device)[start:][: x.size(1)]
+        return F.dropout(x + rows, self.p, self.training)
+
+
 def by_comparison(length, device=None):
     place = torch.arange(length, device=device)
     return (place[:, None] >= place)[None, None]
@@ -230,6 +256,9 @@ def on_a_circle(length):
             "lesson00-shift",
             lambda target: list(torch.stack([target, target.roll(-1, 1)])[:, :, :-1]),
         ),
+        ("lesson01-positional_encoding", by_logarithm),
+        ("lesson01-token_embedding", Rows),
+        ("lesson01-positional_encoding_layer", EachTime),
         ("lesson02-attention", by_einsum),
         ("lesson02-attention", by_pytorch),
         ("lesson02-one_place_back", on_a_circle),

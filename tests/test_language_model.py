@@ -9,7 +9,7 @@ from helpers.caching import AttentionCache
 from helpers.interop.huggingface import gpt2_from, language_model_from_llama
 from helpers.modern.gpt2 import GPT2
 from helpers.modern.language_model import LanguageModel, LanguageModelConfig
-from helpers.modern.writing import generate, next_token_loss
+from lessons.lesson18.writing import generate, next_token_loss
 
 VOCAB, LENGTH = 41, 9
 SMALL = LanguageModelConfig(VOCAB, 24, 4, 2, 40, 2, max_length=32)

@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from helpers import BOS, EOS, PAD
-from helpers.modern.writing import generate
 from lessons.lesson18 import one_sequence, with_or_without_encoder
 from lessons.lesson18.bilingual import train_bilingual
 from lessons.lesson18.letters import letter_nats
@@ -19,6 +18,7 @@ from lessons.lesson18.studies.language_model_places import (
 )
 from lessons.lesson18.studies.language_model_places import LONGER
 from lessons.lesson18.with_or_without_encoder import Kind, build
+from lessons.lesson18.writing import generate
 
 KINDS = {**KINDS_OF_ALL, **KINDS_OF_PLACES, **LONGER}
 PAIRS = [([5, 6, 7], [8, 9]), ([5], [8, 9, 10, 11])]

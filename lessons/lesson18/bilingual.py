@@ -7,10 +7,10 @@ from safetensors.torch import load_model
 from torch import nn
 
 from helpers.modern.language_model import LanguageModel
-from helpers.modern.writing import next_token_loss
 from helpers.training import cosine_rate
 from helpers.translator import STORED
 from lessons.lesson18.one_sequence import batches, join, modern_sizes
+from lessons.lesson18.writing import next_token_loss
 
 STEPS, PEAK, WARM_UP = 1_000, 4e-3, 0.1
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from helpers import SPECIAL_TOKENS
 from helpers.modern.language_model import LanguageModel, LanguageModelConfig
 from helpers.modern.rotary import rotate
-from helpers.modern.writing import next_token_loss
+from lessons.lesson18.writing import next_token_loss
 
 FIRST, VOCABULARY, BATCH = len(SPECIAL_TOKENS), 64, 64  # ids below FIRST are not drawn
 D_FF = {1: 256, 2: 86}  # layers: the feed-forward width for as many parameters
