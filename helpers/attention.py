@@ -146,6 +146,6 @@ def record_attention(model: nn.Module) -> Iterator[dict[str, Tensor]]:
         yield maps
     finally:
         for module in observed:
-            del module.observer  # the class's own is seen again
+            module.__dict__.pop("observer", None)  # the class's own is seen again
         for hook in hooks:
             hook.remove()
