@@ -14,6 +14,7 @@ from helpers.text import Vocabulary
 from helpers.transformer import Transformer, TransformerConfig
 from helpers.translator import Translator
 
+pytestmark = pytest.mark.slow
 SETUP = """
 import math
 import torch

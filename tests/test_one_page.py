@@ -10,6 +10,7 @@ from helpers import PAD, attention
 from helpers.transformer import Transformer, TransformerConfig
 from tools.notebooks import NOTEBOOKS, code_cells, has_tag, read
 
+pytestmark = pytest.mark.slow
 SIZES = {"source_vocab": 11, "target_vocab": 13, "d_model": 32, "n_heads": 4}
 SIZES |= {"d_ff": 48, "n_layers": 2, "dropout": 0.0, "max_length": 9}
 SOURCE = torch.tensor([[4, 5, 6, 3], [7, 3, 0, 0]])
