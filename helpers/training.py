@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 
 import torch
@@ -58,6 +58,37 @@ def token_loss(
     logits = model.project(states[real])  # (real tokens, target_vocab)
     loss = F.cross_entropy(logits, batch.labels[real], label_smoothing=label_smoothing)
     return loss, logits.size(0)
+
+
+def train(
+    model: Transformer,
+    batches: Iterable[Batch],
+    rate: Callable[[int], float],
+    watch: Callable[[int], None] | None = None,
+    *,
+    label_smoothing: float = 0.0,
+) -> list[float]:
+    """Take one step on each batch, and give its loss, in nats per token.
+
+    Step `step`, counted from 1, has the learning rate rate(step); then watch(step) is
+    called. Adam is the paper's (section 5.3); a gradient is clipped to norm 1.
+    """
+    device = next(model.parameters()).device
+    optimizer = torch.optim.Adam(model.parameters(), betas=(0.9, 0.98), eps=1e-9)
+    losses = []
+    for step, batch in enumerate(batches, start=1):
+        model.train()
+        for group in optimizer.param_groups:
+            group["lr"] = rate(step)
+        loss, _ = token_loss(model, batch.to(device), label_smoothing=label_smoothing)
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        losses.append(loss.item())
+        if watch is not None:
+            watch(step)
+    return losses
 
 
 class TokenLoss(nn.Module):

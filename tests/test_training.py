@@ -18,6 +18,7 @@ from helpers.training import (
     evaluate_loss,
     noam_rate,
     token_loss,
+    train,
 )
 from helpers.transformer import Transformer, TransformerConfig
 from samples import SIZES, average_weights, small_model
@@ -294,6 +295,28 @@ def test_a_batch_in_parts_has_the_same_gradient(accumulate):
     assert len(calls) == 1 + accumulate
     assert_close(gradients[1], gradients[0], atol=1e-6, rtol=1e-4)
     assert losses[1] == pytest.approx(losses[0])
+
+
+def test_the_short_loop_takes_the_trainer_s_steps():
+    options = {"epochs": 2, "weight_decay": 0.0, "label_smoothing": 0.1}
+    model, seen = fresh_model(), []
+    trainer = make_trainer(0, lambda step, _: 0.001 * step, model, **options)
+    ours = fresh_model()
+    ours.load_state_dict(model.state_dict())
+    for module in (*model.modules(), *ours.modules()):
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0
+    batches = trainer.epoch_batches()
+    losses = train(
+        ours, batches, lambda step: 0.001 * step, seen.append, label_smoothing=0.1
+    )
+    for batch in batches:
+        trainer.train_step(batch, 0.5)
+    assert_close(ours.state_dict(), model.state_dict(), atol=1e-5, rtol=1e-4)
+    assert seen == [*range(1, len(batches) + 1)]
+    tokens = [batch.n_tokens for batch in batches]
+    total = sum(x * n for x, n in zip(losses, tokens, strict=True))
+    assert trainer.loss_sum.item() == pytest.approx(total, rel=1e-4)
 
 
 def test_fit_is_the_same_as_asking_for_every_report():

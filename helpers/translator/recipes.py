@@ -15,6 +15,7 @@ from helpers.text import SubwordTokenizer, Vocabulary
 from helpers.training import Trainer, TrainingConfig
 from helpers.transformer import Transformer, TransformerConfig
 from helpers.translator.model import Text, Translator
+from helpers.translator.small import TOY_SIZES
 
 STORED = Path(__file__).parent / "stored"
 # The stored toy translators, and what each changes in lesson 10's recipe.
@@ -33,14 +34,7 @@ class Recipe:
 
 RECIPES = {
     "toy": Recipe(
-        model={
-            "d_model": 64,
-            "n_heads": 4,
-            "d_ff": 128,
-            "n_layers": 2,
-            "dropout": 0.0,
-            "max_length": 128,
-        },
+        model=TOY_SIZES,
         training=TrainingConfig(epochs=7, peak_rate=4e-3),
     ),
     "multi30k": Recipe(

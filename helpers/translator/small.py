@@ -1,4 +1,4 @@
-"""A translator that trains in seconds, and some toy sentences (lesson 09)."""
+"""The toy corpus as ids, and the Transformer that lessons 08 to 12 train on it."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -36,13 +36,26 @@ def toy_sentences() -> Sentences:
     return Sentences(english, french, encode(corpus.train), encode(corpus.validation))
 
 
+# The one configuration of lessons 08 to 12, which lesson 10 trains.
+TOY_SIZES = {
+    "d_model": 64,
+    "n_heads": 4,
+    "d_ff": 128,
+    "n_layers": 2,
+    "dropout": 0.0,
+    "max_length": 128,
+}
+
+
+def toy_config(**changes) -> TransformerConfig:
+    """The Transformer of lessons 08 to 12: these sizes, norm first, nothing shared."""
+    words = toy_sentences()
+    options = {"norm_first": True, "share_embeddings": False} | TOY_SIZES | changes
+    return TransformerConfig(len(words.english), len(words.french), **options)
+
+
 def small_transformer(seed: int = 0, **changes) -> Transformer:
     """A Transformer for these sentences: 64 features, one layer a side, norm first."""
-    sizes = {"d_model": 64, "n_heads": 4, "d_ff": 128, "n_layers": 1, "dropout": 0.0}
-    options = {"norm_first": True, "share_embeddings": False, "max_length": 64}
-    words = toy_sentences()
+    config = toy_config(**{"n_layers": 1, "max_length": 64} | changes)
     torch.manual_seed(seed)
-    config = sizes | options | changes
-    return Transformer(
-        TransformerConfig(len(words.english), len(words.french), **config)
-    )
+    return Transformer(config)
