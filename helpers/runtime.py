@@ -56,7 +56,7 @@ def keep_freed_memory() -> bool:
 
     Left to itself, glibc gives large blocks back to Linux as soon as they are free, and
     a training step on a CPU asks for the same ones again: thousands of page faults a
-    step. Without this, a step took 1.22 times as long (benchmarks/speed.txt). False,
+    step. Without this, a step took 1.09 times as long (benchmarks/speed.txt). False,
     and nothing has changed, where the C library is not glibc, as on macOS and Windows.
     """
     if platform.libc_ver()[0] != "glibc":
