@@ -17,7 +17,6 @@ from lessons.checking.engine import Exercise
 from lessons.checking.findings import Check
 from lessons.checking.running import definitions
 from lessons.checking.values import Values
-from lessons.lesson06 import exercises as lesson06
 from tools import notebooks
 from tools.reproducible import ROOT
 
@@ -149,21 +148,6 @@ def test_two_mistakes_at_once_are_not_praised(exercise):
             answers = references(exercise, part, *rows)
             if None not in answers:
                 assert "✗" in marks(exercise.findings(*answers)), rows
-
-
-def test_an_encoder_of_wrong_layers_is_told_where_the_fault_may_lie():
-    exercise = lesson06.encoder
-    part = exercise.parts[0]
-    wrong_layer = exercise.reference(part, part.rows()[-1])
-
-    def encoder(x, mask, stack, norm_first):
-        for parts in stack.layers:
-            x = wrong_layer(x, mask, parts, norm_first)
-        return stack.norm(x) if norm_first else x
-
-    assert (
-        "`my_layer` is wrong, too" in exercise.findings(wrong_layer, encoder)[-1].text
-    )
 
 
 @each(VALUES)

@@ -1,6 +1,5 @@
-"""Lesson 06's stories, the guess that is ideal there, and the patching of heads."""
+"""Lesson 06's stories, the guess that is ideal there, the swap; patching of heads."""
 
-import pytest
 import torch
 
 from helpers.attention import MultiHeadAttention
@@ -9,13 +8,16 @@ from lessons.lesson06.stories import (
     DRINKS,
     FACTS,
     WORDS,
+    StoryReader,
     draw_stories,
+    follow,
     guessing_level,
     hand_on,
     has_new_pair,
     ideal_guess,
     looks,
     places,
+    right_at_asked,
 )
 
 
@@ -29,12 +31,12 @@ def facts_of(tokens):
 def test_answers_are_what_the_story_tells(seeds):
     for seed in seeds:
         found = draw_stories(20, seed, new_pair=False)
-        for tokens, answers, twin in zip(*found, strict=True):
+        for tokens, answers, told_at in zip(*found, strict=True):
             facts = facts_of(tokens)
             for place in (answers >= 0).nonzero()[:, 0].tolist():
                 name = WORDS[tokens[place]]
                 assert DRINKS[answers[place]] == facts[name]
-                assert twin[place] < 0 or tokens[twin[place]] == tokens[place]
+                assert told_at[place] < 0 or tokens[told_at[place]] == tokens[place]
 
 
 def test_new_pairs_are_kept_apart_and_no_story_comes_twice():
@@ -45,17 +47,32 @@ def test_new_pairs_are_kept_apart_and_no_story_comes_twice():
     assert len(same.tokens) == 0
 
 
-@pytest.mark.parametrize("what", ["drink", "told"])
-def test_handing_on_changes_what_is_asked_and_keeps_the_questions(what):
+def test_handing_on_changes_what_is_asked_and_keeps_drinks_and_questions():
     before = draw_stories(20, 0, new_pair=False)
-    after, asked = hand_on(before, what), places(before)["asked"]
-    assert torch.equal(before.tokens[asked], after.tokens[asked])
-    assert (before.answers != after.answers)[asked].all()
-    for tokens, answers, twin in zip(*after, strict=True):
+    after, at = hand_on(before), places(before)
+    for kept in ("asked", "drink"):
+        assert torch.equal(before.tokens[at[kept]], after.tokens[at[kept]])
+    assert (before.answers != after.answers)[at["asked"]].all()
+    for tokens, answers, told_at in zip(*after, strict=True):
         facts = facts_of(tokens)
-        for place in (twin >= 0).nonzero()[:, 0].tolist():
+        for place in (told_at >= 0).nonzero()[:, 0].tolist():
             assert DRINKS[answers[place]] == facts[WORDS[tokens[place]]]
-            assert tokens[twin[place]] == tokens[place]
+            assert tokens[told_at[place]] == tokens[place]
+
+
+def test_a_story_that_is_put_in_whole_is_followed_and_an_own_one_changes_nothing():
+    torch.manual_seed(0)
+    model, data = StoryReader(2), draw_stories(20, 0, new_pair=False)
+    other, here = hand_on(data), torch.ones_like(data.tokens, dtype=torch.bool)
+    assert follow(model, data, other, here) == right_at_asked(model, other)
+    assert follow(model, data, data, here) == right_at_asked(model, data)
+    assert follow(model, other, data, ~here) == right_in_answers(model, other, data)
+
+
+def right_in_answers(model, data, other):
+    with torch.no_grad():
+        right = model(data.tokens).argmax(dim=-1) == other.answers
+    return right[other.told_at >= 0].float().mean().item()
 
 
 def test_looks_lead_to_the_words_that_they_name():

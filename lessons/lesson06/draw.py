@@ -1,12 +1,10 @@
-"""Drawings of lesson 06: the stack of layers, a circuit in a story, a patch, probes."""
+"""Drawings of lesson 06: the stack of layers, a circuit in a story, a swap."""
 
 from collections.abc import Mapping, Sequence
 
-import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
-from torch import Tensor
 
-from helpers.plots import drawing, heatmap
+from helpers.plots import drawing
 from helpers.plots.drawing import ROLES, Block
 
 Moves = Mapping[tuple[int, int], str]  # {(from, to): what the second place holds then}
@@ -84,38 +82,35 @@ def _draw_moves(
     drawing.write(ax, (0.1, middle), text, size=9.5, align="left")
 
 
-def draw_patch(
-    runs: Mapping[str, tuple[Sequence[str], str, str]], *, head: str, title: str
+def draw_swap(
+    donor: Sequence[str], story: Sequence[str], places: Sequence[int], answer: str
 ) -> None:
-    """Two runs, the donor's above: its context is put into the run below.
+    """Vectors of the donor (above) are put into the run of the story (below).
 
-    `runs` gives each run's words, the head's context at the last of them, and the
-    answer there; the patched run's is the donor's.
+    This happens after layer 1, at these places; layer 2 then gives the last answer.
     """
-    ax = drawing.canvas(5.5, 2.5, title=title)
-    drawing.write(ax, (4.08, 2.0), head, size=9.5)
-    drawing.write(ax, (5.06, 2.0), "answer", size=9.5)
-    contexts = []
-    for i, (name, (words, context, answer)) in enumerate(runs.items()):
-        y = 1.55 - 1.15 * i
+    ax = drawing.canvas(5.5, 3.2, title="Swap vectors between the layers")
+    rows = {}
+    for y, name, words in (
+        *((2.55, "donor", donor), (1.85, "after layer 1", None)),
+        *((1.05, "after layer 1", None), (0.35, "story", story)),
+    ):
         drawing.write(ax, (0.1, y), name, size=9.5, align="left")
-        size = {"width": 0.42, "gap": 0.05}
-        said = drawing.tokens(ax, words, (0.93, y), **size)
-        context = drawing.operation(ax, (4.08, y), context, role="context")
-        answer = drawing.operation(ax, (5.06, y), answer, role="input", width=0.6)
-        drawing.arrow(ax, said[-1].right, context.left)
-        drawing.arrow(ax, context.right, answer.left)
-        contexts.append(context)
-    style = {"colour": ROLES["attention"], "width": 2.2}
-    drawing.arrow(ax, contexts[0].bottom, contexts[1].top, **style)
-    drawing.write(ax, (3.95, 0.98), "put in", size=9.5, align="right")
-
-
-def probe_table(table: Tensor, rows: Sequence[str], title: str, note: str) -> None:
-    """What probes read, (rows, levels), with the numbers; a note stands below."""
-    _, ax = plt.subplots(figsize=(5.4, 2.6))
-    levels = ["embedded", "after layer 1", "after layer 2"]
-    options = {"title": title, "numbers": True, "colour_bar": False, "rotation": 0}
-    heatmap(table, rows, levels, ax=ax, **options)
-    ax.set(xlabel=note, ylabel="")
-    plt.show()
+        row = []
+        for place, word in enumerate(words or [""] * len(story)):
+            role = "input" if words or y > 1.5 or place not in places else "context"
+            role = "context" if not words and y > 1.5 and place in places else role
+            middle, size = (1.35 + 0.54 * place, y), {"width": 0.48, "height": 0.3}
+            row.append(drawing.operation(ax, middle, word, role=role, **size))
+        rows[y] = row
+    for place in range(len(story)):
+        drawing.arrow(ax, rows[2.55][place].bottom, rows[1.85][place].top)
+        drawing.arrow(ax, rows[0.35][place].top, rows[1.05][place].bottom)
+    for place in places:
+        style = {"colour": ROLES["context"], "width": 2.2}
+        drawing.arrow(ax, rows[1.85][place].bottom, rows[1.05][place].top, **style)
+    drawing.write(ax, (rows[1.85][1].x, 1.45), "put in", size=9.5)
+    above = drawing.operation(ax, (4.95, 1.05), "layer 2", role="attention", width=0.75)
+    said = drawing.operation(ax, (4.95, 0.35), answer, role="input", width=0.75)
+    drawing.arrow(ax, rows[1.05][-1].right, above.left)
+    drawing.arrow(ax, above.bottom, said.top)

@@ -17,6 +17,7 @@ from helpers.encoder import Encoder
 from helpers.layers import LayerSizes
 from helpers.masks import padding_mask
 from helpers.positions import PositionalEncoding, TokenEmbedding
+from helpers.training import fit
 
 ALL_NAMES = "ann ben cid dot eva fay gus hal ida jon kim leo"
 ALL_DRINKS = "cider cocoa coffee cola juice milk port punch soda soup tea water"
@@ -25,6 +26,7 @@ WORDS = ["<pad>", *NAMES, *DRINKS, "?"]  # ids 0, 1 to 12, 13 to 24, 25
 QUESTION = WORDS.index("?")
 FACTS = (2, 3, 4, 5)
 LONGEST = 3 * max(FACTS) + 1  # five facts, the mark, five names
+RATE, STEPS = 3e-3, 700  # of a training run
 
 
 class Stories(NamedTuple):
@@ -32,7 +34,7 @@ class Stories(NamedTuple):
 
     tokens: Tensor  # (stories, LONGEST), padded
     answers: Tensor  # which drink, 0 to 11; -1 where nothing is to be said
-    twin: Tensor  # at asked names, the place of the same name told; elsewhere -1
+    told_at: Tensor  # at asked names, the place of the same name told; elsewhere -1
 
     def pick(self, rows: Tensor) -> "Stories":
         """The stories of these rows, or where the rows are True."""
@@ -87,10 +89,9 @@ def draw_stories(
 
 def places(data: Stories) -> dict[str, Tensor]:
     """Where names are told, drinks stand, and names are asked: (stories, LONGEST)."""
-    tokens, said = data.tokens, data.answers >= 0
-    asked = data.twin >= 0
-    drink = (tokens > 12) & (tokens < QUESTION)
-    return {"told": said & ~asked, "drink": drink, "asked": asked}
+    asked = data.told_at >= 0
+    drink = (data.tokens > 12) & (data.tokens < WORDS.index("?"))
+    return {"told": (data.answers >= 0) & ~asked, "drink": drink, "asked": asked}
 
 
 def looks(data: Stories) -> dict[str, Tensor]:
@@ -99,91 +100,65 @@ def looks(data: Stories) -> dict[str, Tensor]:
     targets = {
         "told → its drink": (at["told"], here + 1),
         "drink → its name": (at["drink"], here - 1),
-        "asked → told": (at["asked"], data.twin),
-        "asked → its drink": (at["asked"], data.twin + 1),
+        "asked → told": (at["asked"], data.told_at),
+        "asked → its drink": (at["asked"], data.told_at + 1),
     }
     return {name: x.where(who, -1) for name, (who, x) in targets.items()}
 
 
-def hand_on(data: Stories, what: str) -> Stories:
-    """The same stories, but all drinks, or all told names, move to the next fact.
+def hand_on(data: Stories) -> Stories:
+    """The same stories, but each told name moves to the next fact, the last one round.
 
-    The last one moves to the first fact, so every person drinks something else.
-    `what` is "drink" or "told".
+    So every person drinks something else. Drinks and questions stay where they are.
     """
     at, here = places(data), torch.arange(LONGEST).expand_as(data.tokens)
     end = 2 * at["asked"].sum(dim=1, keepdim=True)  # where the question mark stands
-    source = torch.where(at[what], (here - 2) % end, here)
+    source = torch.where(at["told"], (here - 2) % end, here)
     tokens = data.tokens.gather(1, source)
-    twin = data.twin if what == "drink" else (data.twin + 2) % end
-    drink = torch.where(at["asked"], twin, here).clamp(max=LONGEST - 2) + 1
+    told_at = ((data.told_at + 2) % end).where(at["asked"], -1)
+    drink = torch.where(at["asked"], told_at, here).clamp(max=LONGEST - 2) + 1
     answers = (tokens.gather(1, drink) - 13).where(data.answers >= 0, -1)
-    return Stories(tokens, answers, twin.where(at["asked"], -1))
+    return Stories(tokens, answers, told_at)
 
 
 class StoryReader(nn.Module):
-    """An encoder that says at every place which drink is meant there."""
+    """An encoder that says at every place which drink is meant there.
 
-    def __init__(
-        self,
-        n_layers: int,
-        *,
-        d_model: int = 64,
-        n_heads: int = 2,
-        norm_first: bool = False,
-    ):
+    tokens (batch, length) -> logits (batch, length, drinks).
+    """
+
+    def __init__(self, n_layers: int, *, n_heads: int = 2, d_model: int = 64):
         super().__init__()
         shape = {"d_model": d_model, "n_heads": n_heads, "d_ff": 2 * d_model}
-        sizes = LayerSizes(**shape, dropout=0.0, norm_first=norm_first)
+        sizes = LayerSizes(**shape, dropout=0.0, norm_first=False)
         self.embedding = TokenEmbedding(len(WORDS), d_model)
         self.positions = PositionalEncoding(d_model, dropout=0.0, max_length=LONGEST)
         self.encoder = Encoder(n_layers, sizes)
         self.answer = nn.Linear(d_model, len(DRINKS))
 
+    def embed(self, tokens: Tensor) -> Tensor:
+        """The vectors that the encoder reads: (batch, length, d_model)."""
+        return self.positions(self.embedding(tokens))
+
     def forward(self, tokens: Tensor) -> Tensor:
-        """tokens (batch, length) -> logits (batch, length, drinks)."""
-        x = self.positions(self.embedding(tokens))
-        return self.answer(self.encoder(x, padding_mask(tokens)))
+        """The logits of the drinks at every place."""
+        return self.answer(self.encoder(self.embed(tokens), padding_mask(tokens)))
 
 
-def train_on_stories(
-    model: nn.Module,
-    data: Stories,
-    *,
-    steps: int = 700,
-    seed: int = 0,
-    rate: float = 2e-3,
+def train_reader(
+    model: nn.Module, data: Stories, *, seed: int, steps: int = STEPS
 ) -> list[float]:
-    """Train on batches of 64; the loss at the asked names, step by step.
+    """Train on batches of 64 stories; the loss of each step, at all names."""
+    chance = torch.Generator().manual_seed(seed)
 
-    Adam with the paper's betas; the rate grows in a straight line for 100 steps.
-    """
-    generator = torch.Generator().manual_seed(seed)
-    device = next(model.parameters()).device
-    options = {"betas": (0.9, 0.98), "eps": 1e-9, "fused": True}
-    optimizer = torch.optim.Adam(model.parameters(), **options)
-    history = []
-    for step in range(steps):
-        for group in optimizer.param_groups:
-            group["lr"] = rate * min(1, (step + 1) / 100)
-        rows = torch.randint(len(data.tokens), (64,), generator=generator)
-        tokens, answers, twin = (part.to(device) for part in data.pick(rows))
-        logits = model(tokens).transpose(1, 2)  # the classes come second
-        losses = F.cross_entropy(logits, answers, ignore_index=-1, reduction="none")
-        optimizer.zero_grad()
-        losses[answers >= 0].mean().backward()
-        optimizer.step()
-        history.append(losses[twin >= 0].mean().item())
-    return history
+    def batch() -> tuple[Tensor, Tensor]:
+        rows = torch.randint(len(data.tokens), (64,), generator=chance)
+        return data.tokens[rows], data.answers[rows]
 
+    def loss(logits: Tensor, answers: Tensor) -> Tensor:
+        return F.cross_entropy(logits.mT, answers, ignore_index=-1)
 
-@torch.no_grad()
-def accuracy(model: nn.Module, data: Stories) -> dict[str, float]:
-    """The share of right answers at told names, and at asked ones."""
-    device = next(model.parameters()).device
-    right = model(data.tokens.to(device)).argmax(dim=-1).cpu() == data.answers
-    at = places(data)
-    return {name: right[at[name]].float().mean().item() for name in ("told", "asked")}
+    return fit(model, batch, loss, steps=steps, rate=RATE)
 
 
 @torch.no_grad()
@@ -226,15 +201,31 @@ def guessing_level(data: Stories) -> tuple[float, float]:
 
 
 @torch.no_grad()
-def states(model: StoryReader, data: Stories) -> list[Tensor]:
-    """The vectors (stories, length, d_model): embedded, and after each layer."""
-    vectors = [model.positions(model.embedding(data.tokens))]
-    for layer in model.encoder.layers:
-        vectors.append(layer(vectors[-1], padding_mask(data.tokens)))
-    return vectors
+def right_at_asked(model: nn.Module, data: Stories) -> float:
+    """The share of right answers at asked names."""
+    right = model(data.tokens).argmax(dim=-1) == data.answers
+    return right[data.told_at >= 0].float().mean().item()
 
 
-def labels(data: Stories, at: str, what: str) -> Tensor:
-    """At told or asked names, in order: the number of the "name" or of the "drink"."""
-    numbers = data.tokens - 1 if what == "name" else data.answers
-    return numbers[places(data)[at]]
+@torch.no_grad()
+def follow(
+    model: StoryReader,
+    data: Stories,
+    other: Stories,
+    at: Tensor,
+    *,
+    noise: bool = False,
+) -> float:
+    """The share of asked names answered as in other stories, whose vectors are put in.
+
+    They are put in after layer 1, at the places where `at` (stories, LONGEST) is True;
+    with `noise`, random vectors of the same lengths instead.
+    """
+    mask, (first, second) = padding_mask(data.tokens), model.encoder.layers
+    x, y = (first(model.embed(each.tokens), mask) for each in (data, other))
+    if noise:
+        y = torch.randn(y.shape, generator=torch.Generator().manual_seed(0))
+        y = y / y.norm(dim=2, keepdim=True) * x.norm(dim=2, keepdim=True)
+    x[at] = y[at]
+    answers = model.answer(second(x, mask)).argmax(dim=-1)
+    return (answers == other.answers)[data.told_at >= 0].float().mean().item()

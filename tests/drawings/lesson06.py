@@ -3,7 +3,7 @@
 from lessons.lesson06 import draw
 
 STORY = ["ann", "tea", "ben", "milk", "?", "ben"]
-DONOR = ["ann", "milk", "ben", "tea", "?", "ben"]
+DONOR = ["ben", "tea", "ann", "milk", "?", "ben"]
 LONGER = ["ann", "tea", "ben", "milk", "?", "ben", "ann"]
 TO_ASKED = "moves the\ndrink to the\nasked name"
 DRAWINGS = {
@@ -26,9 +26,5 @@ DRAWINGS = {
         ["moves the\nplace to the\nasked name", TO_ASKED],
         title="Third circuit",
     ),
-    "patch": lambda: draw.draw_patch(
-        {"donor": (DONOR, "tea", "tea"), "story": (STORY, "milk", "tea")},
-        head="context",
-        title="A patch",
-    ),
+    "swap": lambda: draw.draw_swap(DONOR, STORY, [0, 2], "tea?"),
 }
