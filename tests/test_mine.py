@@ -324,7 +324,7 @@ def test_what_is_no_part_of_the_model_is_kept_and_something_stands_in(run):
     assert "kept in my_transformer.py as greedy_decode" in said
     said = run(take, "assert found.__name__ == 'my_greedy_decode'")
     assert said == "greedy_decode: yours\n"
-    assert run("mine.take('Decoder')") == "Decoder: the course's\n"
+    assert run("found = mine.take('Decoder')") == "Decoder: the course's\n"
 
 
 def test_the_parts_are_shown_on_the_map(run):
