@@ -110,7 +110,8 @@ def draw_shift(words: Sequence[str]) -> None:
 
 def students(runs: pd.DataFrame, *, title: str) -> None:
     """Held-out loss and the share written right, by kind: a row of runs a seed."""
-    table = runs.reset_index(drop=True).assign(right=100 * runs["right"])
+    table = runs.reset_index(drop=True)
+    table["right"] = 100 * table["right"]
     labels = {"loss": "held-out loss", "right": "numbers written right, %"}
     figure, axes = plt.subplots(
         1, 2, figsize=(6, 2.2), sharey=True, layout="constrained"
