@@ -89,21 +89,25 @@ def parts() -> list[str]:
     return [found[1] for found in PART.finditer(_text())]
 
 
-def take(*names: str) -> Any:
+def take(*names: str, otherwise: Any = None) -> Any:
     """The components of these names, in which all that the learner wrote is used.
 
-    Prints whose they are. A broken file gets a message, and the course's stand in.
-    ValueError for a name that the model does not have.
+    Prints whose they are. A broken file gets a message, and the course's stand in; of
+    what is not in the model's seven files, `otherwise`. ValueError for a name that the
+    model does not have.
     """
-    yours, namespace = [], {name: _of_the_course(name) for name in names}
+    course = {name: otherwise or _of_the_course(name) for name in names}
+    yours, namespace = [], course
     try:
         if found := parts():
-            yours, namespace = found, vars(_loaded(_text()))
+            yours, namespace = found, course | vars(_loaded(_text()))
     except Exception as error:
         print(f"{path().name} is left out, as it stops with {says(error)}")
-        yours, namespace = [], {name: _of_the_course(name) for name in names}
+        yours, namespace = [], course
+    model = {name for group in ON_THE_MAP.values() for name in group}
     for name in names:
-        inside = [part for part in yours if part not in names and name not in yours]
+        others = model - {*names} if name in model - {*yours} else ()
+        inside = [part for part in yours if part in others]
         also = f", with your {', '.join(inside)}" if inside else ""
         print(f"{name}: " + ("yours" if name in yours else f"the course's{also}"))
     found = [namespace[name] for name in names]
@@ -190,7 +194,7 @@ def keep(name: str, answer: Any, lesson: str, check: Callable[[Any], bool]) -> s
 def _part(name: str, answer: Any, base: str) -> str:
     """The text that makes the answer the component `name` below the text `base`."""
     own = vars(answer).values() if inspect.isclass(answer) else [answer]
-    codes = [x.__code__ for x in own if isinstance(x, FunctionType)]
+    codes = [inspect.unwrap(x).__code__ for x in own if isinstance(x, FunctionType)]
     cell = "".join(linecache.getlines(codes[0].co_filename)) if codes else ""
     nodes = {
         x: node for node in ast.parse(cell).body for x in _names(_own(node, cell))[1]

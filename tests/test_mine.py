@@ -298,6 +298,35 @@ def test_take_says_whose_a_part_is(run):
         mine.take("Dekoder")
 
 
+WRITER = """
+@torch.no_grad()
+def my_greedy_decode(model, source, *, max_length):
+    memory, written = model.encode(source), torch.full((len(source), 1), BOS)
+    finished = torch.zeros(len(source), dtype=torch.bool)
+    for _ in range(max_length):
+        states = model.decode(written, memory, source)[:, -1]
+        word = model.project(states).argmax(-1).masked_fill(finished, PAD)
+        written = torch.cat([written, word[:, None]], dim=1)
+        finished = finished | (word == EOS)
+        if finished.all():
+            break
+    return written[:, 1:]
+"""
+
+
+def test_what_is_no_part_of_the_model_is_kept_and_something_stands_in(run):
+    run("from helpers import BOS, EOS", "from lessons.lesson07 import exercises as ex")
+    take = "found = mine.take('greedy_decode', otherwise=len)"
+    assert run(take, "assert found is len") == "greedy_decode: the course's\n"
+    with pytest.raises(ValueError, match="has no 'greedy_decode'"):
+        mine.take("greedy_decode")
+    said = run(WRITER, "ex.greedy_decode(my_greedy_decode)")
+    assert "kept in my_transformer.py as greedy_decode" in said
+    said = run(take, "assert found.__name__ == 'my_greedy_decode'")
+    assert said == "greedy_decode: yours\n"
+    assert run("found = mine.take('Decoder')") == "Decoder: the course's\n"
+
+
 def test_the_parts_are_shown_on_the_map(run):
     assert run("mine.show()") == "yours so far: nothing yet\n"
     said = run(ATTENTION, CHECK_02, HEADS, CHECK_04, "mine.show()")

@@ -1,13 +1,13 @@
-"""Drawings of lesson 07: the decoder layer, the shift, prefixes, looks."""
+"""Drawings of lesson 07: the decoder layer, the shift, the students, prefixes."""
 
 from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
-from torch import Tensor
 
-from helpers.plots import drawing, heatmap, learning_curves
+from helpers.plots import drawing, over_seeds
 from helpers.plots.drawing import HIDDEN, ROLES, Block
 
 RIGHT, WRONG = "#CDE3F1", "#F7DDB0"  # words that are right, and wrong ones
@@ -108,10 +108,20 @@ def draw_shift(words: Sequence[str]) -> None:
     drawing.write(ax, (0.1, 1.2), "say", align="left")
 
 
-def students(losses: Mapping[str, Tensor], *, title: str) -> None:
-    """Training losses by step."""
-    curves = {name: (range(len(loss)), loss) for name, loss in losses.items()}
-    learning_curves(curves, title=title, ylabel="training loss", log=True)
+def students(runs: pd.DataFrame, *, title: str) -> None:
+    """Held-out loss and the share written right, by kind: a row of runs a seed."""
+    table = runs.reset_index(drop=True)
+    table["right"] = 100 * table["right"]
+    labels = {"loss": "held-out loss", "right": "numbers written right, %"}
+    figure, axes = plt.subplots(
+        1, 2, figsize=(6, 2.2), sharey=True, layout="constrained"
+    )
+    for ax, (column, label) in zip(axes, labels.items(), strict=True):
+        over_seeds(table, x=column, y="kind", title="", ax=ax)
+        ax.set(xlabel=label, ylabel="")
+    axes[0].set_xlim(left=0)
+    axes[1].set_xlim(-6, 106)
+    figure.suptitle(title)
     plt.show()
 
 
@@ -141,21 +151,5 @@ def prefix_triangles(
         ax.set(ylabel="tokens read")
         ax.tick_params(length=0)
     axes[-1].set_xlabel("token read at the position")
-    figure.suptitle(title)
-    plt.show()
-
-
-def looks(
-    maps: Mapping[str, tuple[Tensor, Sequence[str], Sequence[str]]], *, title: str
-) -> None:
-    """Weights of a word in several layers: {layer: (weights, rows, digits)}."""
-    figure, axes = plt.subplots(
-        1, len(maps), figsize=(6.4, 2.6), sharey=True, layout="constrained"
-    )
-    for ax, (name, (weights, rows, digits)) in zip(axes, maps.items(), strict=True):
-        style = {"numbers": True, "colour_bar": False, "rotation": 0}
-        heatmap(weights, rows, digits, title=name, ax=ax, **style)
-        ax.set(xlabel="digit", ylabel="")
-    axes[0].set_ylabel("number: third word")
     figure.suptitle(title)
     plt.show()

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from helpers import BOS, EOS, PAD
+from helpers import BOS, EOS
+from helpers.batching import pad
 
 SMALL = ["zéro", "un", "deux", "trois", "quatre", "cinq", "six", "sept", "huit"]
 SMALL += ["neuf", "dix", "onze", "douze", "treize", "quatorze", "quinze", "seize"]
@@ -58,40 +59,28 @@ def split_numbers() -> tuple[list[int], list[int]]:
     return shuffled[:800], shuffled[800:]
 
 
-def _padded(rows: Sequence[list[int]]) -> Tensor:
-    longest = max(map(len, rows))
-    return torch.tensor([row + [PAD] * (longest - len(row)) for row in rows])
+def digits_of(numbers: Sequence[int]) -> Tensor:
+    """Ids of the digits (batch, 3), padded: a digit's id is its value + 4."""
+    return pad([[4 + int(digit) for digit in str(n)] for n in numbers])
 
 
-def batch_of(numbers: Sequence[int]) -> tuple[Tensor, Tensor, Tensor]:
-    """Ids of the source (digit + 4), of what is read, and of what is to be said."""
-    source = [[4 + int(digit) for digit in str(n)] for n in numbers]
-    target = [[IDS[word] for word in french(n)] for n in numbers]
-    read, say = [[BOS, *row] for row in target], [[*row, EOS] for row in target]
-    return _padded(source), _padded(read), _padded(say)
+def words_of(numbers: Sequence[int]) -> list[list[int]]:
+    """Ids of each number's words."""
+    return [[IDS[word] for word in french(n)] for n in numbers]
 
 
-def unshifted(numbers: Sequence[int]) -> tuple[Tensor, Tensor, Tensor]:
-    """As batch_of, but what is read and what is said are both <bos> … <eos>."""
-    source, read, say = batch_of(numbers)
-    whole = torch.cat([read[:, :1], say], dim=1)
-    return source, whole, whole
+def shifted(numbers: list[int]) -> tuple[Tensor, Tensor, Tensor]:
+    """The source, what the decoder reads, and what it must say: one word ahead."""
+    words = words_of(numbers)
+    read = pad([[BOS, *row] for row in words])
+    say = pad([[*row, EOS] for row in words])
+    return digits_of(numbers), read, say
 
 
-def beginnings(numbers: Sequence[int], *, wrong: bool) -> Tensor:
-    """<bos> and the first word (batch, 2) of numbers from 200; `wrong`: another one.
-
-    The other one is the word of another hundred from two to nine, drawn at random.
-    """
-    generator = torch.Generator().manual_seed(0)
-    steps = torch.randint(1, 8, (len(numbers),), generator=generator).tolist()
-    hundreds = [n // 100 for n in numbers]
-    if wrong:
-        hundreds = [
-            2 + (digit - 2 + step) % 8
-            for digit, step in zip(hundreds, steps, strict=True)
-        ]
-    return torch.tensor([[BOS, IDS[SMALL[digit]]] for digit in hundreds])
+def unshifted(numbers: list[int]) -> tuple[Tensor, Tensor, Tensor]:
+    """The source, and one row that is both read and to be said."""
+    row = pad([[BOS, *row, EOS] for row in words_of(numbers)])
+    return digits_of(numbers), row, row
 
 
 def in_words(ids: Tensor) -> list[str]:
@@ -101,10 +90,10 @@ def in_words(ids: Tensor) -> list[str]:
 
 
 def share_right(written: Tensor, numbers: Sequence[int], *, begun: int = 0) -> float:
-    """The share of rows (batch, steps) that hold all words of their number.
+    """The share of rows (batch, length) that hold all words of their number.
 
-    So many words were `begun` with, and are not in the rows.
+    The first `begun` words of each number are not looked at.
     """
     due = [[*french(n), "<eos>"][begun:] for n in numbers]
-    pairs = zip(map(in_words, written), due, strict=True)
+    pairs = zip(map(in_words, written[:, begun:]), due, strict=True)
     return sum(row == wanted for row, wanted in pairs) / len(due)

@@ -11,12 +11,15 @@ from helpers.decoder import Decoder
 from helpers.layers import LayerSizes
 from helpers.masks import decoder_mask, padding_mask
 from helpers.positions import PositionalEncoding, TokenEmbedding
-from helpers.runtime import best_device
+from helpers.training import fit
 from lessons.lesson07.french import WORDS
 
 
 class NumberWriter(nn.Module):
-    """A decoder of two layers that reads digits as its memory and writes words."""
+    """A decoder of two layers that reads digits as its memory and writes words.
+
+    mask_of(target) is the mask of its self-attention.
+    """
 
     def __init__(self, mask_of: Callable = decoder_mask):
         super().__init__()
@@ -28,62 +31,65 @@ class NumberWriter(nn.Module):
         self.projection = nn.Linear(64, len(WORDS))
         self.mask_of = mask_of
 
+    def encode(self, source: Tensor) -> Tensor:
+        """source (batch, digits) -> memory (batch, digits, 64)."""
+        return self.positions(self.digits(source))
+
+    def decode(self, target: Tensor, memory: Tensor, source: Tensor) -> Tensor:
+        """States (batch, target_length, 64); source says where the padding is."""
+        x = self.positions(self.words(target))
+        return self.decoder(x, memory, self.mask_of(target), padding_mask(source))
+
+    def project(self, states: Tensor) -> Tensor:
+        """States (…, 64) -> a logit for each word."""
+        return self.projection(states)
+
     def forward(self, source: Tensor, read: Tensor) -> Tensor:
-        """source (batch, digits), read (batch, length) -> (batch, length, words)."""
-        memory = self.positions(self.digits(source))
-        x = self.positions(self.words(read))
-        masks = self.mask_of(read), padding_mask(source)
-        return self.projection(self.decoder(x, memory, *masks))
+        """Logits (batch, length, words) after each word that is read."""
+        return self.project(self.decode(read, self.encode(source), source))
 
 
-def next_word_loss(writer: NumberWriter, data: tuple[Tensor, Tensor, Tensor]) -> Tensor:
+def next_word_loss(logits: Tensor, say: Tensor) -> Tensor:
     """The mean cross-entropy over all words to say, padding left out."""
-    source, read, say = data
-    logits = writer(source, read).transpose(1, 2)  # (batch, words, length)
-    return F.cross_entropy(logits, say, ignore_index=PAD)
+    return F.cross_entropy(logits.transpose(1, 2), say, ignore_index=PAD)
 
 
-def train_writer(
-    writer: NumberWriter,
-    data: tuple[Tensor, Tensor, Tensor],
-    *,
-    steps: int = 300,
-) -> Tensor:
-    """Train on (source, read, say). The loss (steps,)."""
-    device, losses = best_device(), []
-    writer.to(device).train()
-    optimizer = torch.optim.Adam(writer.parameters(), lr=3e-3)
-    for _ in range(steps):
+def train_writer(writer: nn.Module, data: tuple, *, steps: int = 300) -> nn.Module:
+    """Train on batches of 64 rows of data: source, read, say."""
+
+    def some_rows() -> list[Tensor]:
         rows = torch.randint(len(data[0]), (64,))
-        loss = next_word_loss(writer, [part[rows].to(device) for part in data])
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    writer.cpu().eval()
-    return torch.tensor(losses)
+        return [part[rows] for part in data]
+
+    fit(writer.train(), some_rows, next_word_loss, steps=steps, rate=3e-3)
+    return writer.eval()
 
 
 @torch.no_grad()
-def write_words(
-    logits_of: Callable[[Tensor, Tensor], Tensor],
-    source: Tensor,
-    *,
-    start: Tensor | None = None,
-    steps: int = 8,
-) -> Tensor:
-    """Add the most probable word to `start` until every row has said <eos>.
+def greedy_decode(model: nn.Module, source: Tensor, *, max_length: int) -> Tensor:
+    """Write the most probable token, until each row has EOS, or max_length tokens.
 
-    logits_of(source, read) is a NumberWriter or the like; `start` is <bos>, if not
-    given. Returns the new ids, (batch, at most steps): PAD behind <eos>.
+    source (batch, source_length) -> ids (batch, at most max_length) without BOS;
+    behind its EOS, a row holds PAD. The model has encode, decode and project.
     """
-    read = source.new_full((len(source), 1), BOS) if start is None else start
-    begun, finished = read.size(1), torch.zeros_like(source[:, 0], dtype=torch.bool)
-    for _ in range(steps):
-        word = logits_of(source, read)[:, -1].argmax(dim=-1)  # (batch,)
-        word = word.masked_fill(finished, PAD)
-        read = torch.cat([read, word[:, None]], dim=1)
-        finished = finished | (word == EOS)
+    memory = model.encode(source)
+    written = source.new_full((len(source), 1), BOS)
+    finished = torch.zeros_like(source[:, 0], dtype=torch.bool)
+    for _ in range(max_length):
+        states = model.decode(written, memory, source)
+        logits = model.project(states[:, -1])  # (batch, words)
+        token = logits.argmax(dim=-1).masked_fill(finished, PAD)
+        written = torch.cat([written, token[:, None]], dim=1)
+        finished = finished | (token == EOS)
         if finished.all():
             break
-    return read[:, begun:]
+    return written[:, 1:]
+
+
+@torch.no_grad()
+def give_initial_weights(writer: nn.Module, seed: int) -> None:
+    """Set the writer's weights to those that the course's has with this seed."""
+    torch.manual_seed(seed)
+    weights = dict(NumberWriter().named_parameters())
+    for name, weight in writer.named_parameters():
+        weight.copy_(weights[name])
