@@ -8,6 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+import other_styles
 from helpers import BOS, PAD, mine
 from helpers.exercise import Exercise, Probe
 from helpers.positions import positional_encoding
@@ -273,6 +274,7 @@ def on_a_circle(length):
         ("lesson03-from_pytorch", by_isinf),
         ("lesson04-multi_head_attention", OneAfterTheOther),
         ("lesson04-multi_head_attention", ByChunks),
+        *other_styles.RIGHT,
         (
             "lesson03-padding_mask",
             lambda x: torch.tensor([[[[i != PAD for i in row]]] for row in x.tolist()]),

@@ -1,0 +1,167 @@
+"""Right answers to exercises, as other people write them (lessons 05 to 07)."""
+
+import torch
+from torch import nn
+
+from helpers import BOS, EOS, PAD
+from helpers.attention import MultiHeadAttention
+from helpers.encoder import EncoderLayer
+from helpers.layers import FeedForward, LayerNorm, Residual
+
+
+class Clamped(nn.Module):
+    """A feed-forward network without `relu`."""
+
+    def __init__(self, d_model, d_ff):
+        super().__init__()
+        self.contract, self.expand = nn.Linear(d_ff, d_model), nn.Linear(d_model, d_ff)
+
+    def forward(self, x):
+        return self.contract(self.expand(x).clamp(min=0))
+
+
+class BySquares(nn.Module):
+    """A layer norm without `var`."""
+
+    def __init__(self, d_model, *, eps=1e-5):
+        super().__init__()
+        self.bias = nn.Parameter(torch.zeros(d_model))
+        self.gain = nn.Parameter(torch.ones(d_model))
+        self.eps = eps
+
+    def forward(self, x):
+        x = x - x.mean(-1, keepdim=True)
+        root = torch.rsqrt((x * x).mean(-1, keepdim=True) + self.eps)
+        return x * root * self.gain + self.bias
+
+
+class OwnDropout(nn.Module):
+    """A residual connection that drops out by hand."""
+
+    def __init__(self, d_model, *, dropout, norm_first):
+        super().__init__()
+        self.norm, self.p, self.first = LayerNorm(d_model), dropout, norm_first
+
+    def forward(self, x, sublayer):
+        y = sublayer(self.norm(x) if self.first else x)
+        if self.training:
+            y = y * (torch.rand_like(y) > self.p) / (1 - self.p)
+        return x + y if self.first else self.norm(x + y)
+
+
+class SpeltOut(nn.Module):
+    """An encoder layer that uses the residuals' parts."""
+
+    def __init__(self, sizes):
+        super().__init__()
+        share = {"dropout": sizes.dropout, "norm_first": sizes.norm_first}
+        halves = [Residual(sizes.d_model, **share) for _ in "ab"]
+        self.residuals = nn.ModuleList(halves)
+        self.feed_forward = FeedForward(sizes.d_model, sizes.d_ff)
+        self.self_attention = MultiHeadAttention(sizes.d_model, sizes.n_heads)
+
+    def forward(self, x, mask=None):
+        steps = (lambda y: self.self_attention(y, y, y, mask)), self.feed_forward
+        for half, do in zip(self.residuals, steps, strict=True):
+            if half.norm_first:
+                x = x + half.dropout(do(half.norm(x)))
+            else:
+                x = half.norm(x + half.dropout(do(x)))
+        return x
+
+
+class ByIndex(nn.Module):
+    """An encoder that counts its layers."""
+
+    def __init__(self, n_layers, sizes):
+        super().__init__()
+        self.layers = nn.Sequential(*[EncoderLayer(sizes) for _ in range(n_layers)])
+        self.norm = LayerNorm(sizes.d_model) if sizes.norm_first else None
+
+    def forward(self, x, mask=None):
+        for i in range(len(self.layers)):
+            x = self.layers[i](x, mask)
+        return x if self.norm is None else self.norm(x)
+
+
+class ByName(nn.Module):
+    """A decoder layer that names its arguments, and makes its parts backwards."""
+
+    def __init__(self, sizes):
+        super().__init__()
+        share = {"dropout": sizes.dropout, "norm_first": sizes.norm_first}
+        self.residuals = nn.ModuleList()
+        for _ in range(3):
+            self.residuals.append(Residual(sizes.d_model, **share))
+        self.feed_forward = FeedForward(sizes.d_model, sizes.d_ff)
+        self.cross_attention = MultiHeadAttention(sizes.d_model, sizes.n_heads)
+        self.self_attention = MultiHeadAttention(sizes.d_model, sizes.n_heads)
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        def back(y):
+            return self.self_attention(query=y, key=y, value=y, mask=mask)
+
+        def across(y):
+            return self.cross_attention(y, key=memory, value=memory, mask=memory_mask)
+
+        steps = back, across, self.feed_forward
+        for step, residual in zip(steps, self.residuals, strict=True):
+            x = residual(x, step)
+        return x
+
+
+class Recursive(nn.Module):
+    """A decoder that calls itself for the next layer."""
+
+    def __init__(self, n_layers, sizes):
+        super().__init__()
+        self.layers = nn.ModuleList([ByName(sizes) for _ in range(n_layers)])
+        if sizes.norm_first:
+            self.norm = LayerNorm(sizes.d_model)
+
+    def forward(self, x, memory, mask=None, memory_mask=None, i=0):
+        if i == len(self.layers):
+            return self.norm(x) if hasattr(self, "norm") else x
+        x = self.layers[i](x, memory, mask, memory_mask)
+        return self(x, memory, mask, memory_mask, i + 1)
+
+
+def row_by_row(model, source, *, max_length):
+    rows = []
+    for one in source.split(1):
+        row = [BOS]
+        while len(row) <= max_length and row[-1:] != [EOS]:
+            memory = model.encode(one)
+            logits = model.project(model.decode(torch.tensor([row]), memory, one))
+            row.append(int(logits[0, -1].softmax(0).argmax()))
+        rows.append(torch.tensor(row[1:]))
+    return nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=PAD)
+
+
+@torch.no_grad()
+def into_a_table(model, source, *, max_length):
+    model.eval()
+    table = torch.zeros(len(source), 1 + max_length).long()
+    table[:, 0] = BOS
+    memory, longest = model.encode(source), max_length
+    for n in range(1, max_length + 1):
+        logits = model.project(model.decode(table[:, :n], memory, source))
+        going = ~(table == EOS).any(dim=1)
+        table[going, n] = logits[going, -1].topk(1).indices[:, 0]
+        if (table == EOS).any(dim=1).all():
+            longest = n
+            break
+    return table[:, 1 : longest + 1]
+
+
+RIGHT = [
+    ("lesson05-feed_forward", Clamped),
+    ("lesson05-layer_norm", BySquares),
+    ("lesson05-residual", OwnDropout),
+    ("lesson06-encoder_layer", SpeltOut),
+    ("lesson06-encoder", ByIndex),
+    ("lesson07-decoder_layer", ByName),
+    ("lesson07-decoder", Recursive),
+    ("lesson07-greedy_decode", row_by_row),
+    ("lesson07-greedy_decode", into_a_table),
+]
