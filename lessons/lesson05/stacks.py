@@ -56,7 +56,7 @@ class Block(nn.Module):
 
 
 class Stack(nn.Module):
-    """So many blocks; a norm at the top, where no other stands in the stream."""
+    """So many blocks; for x + only and norm first, a norm at the top."""
 
     def __init__(self, n_blocks: int, sizes: LayerSizes, way: str):
         super().__init__()
