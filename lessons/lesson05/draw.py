@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
 import matplotlib.pyplot as plt
-import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
@@ -15,17 +14,14 @@ from helpers.plots.style import COLOURS
 
 # A sublayer, or the norm, in all drawings of the lesson.
 ATTENTION, FEED_FORWARD, NORM, STREAM = "attention", "feed-forward", "norm", "stream"
-# Colour, line style and marker of each wiring, in all figures of the lesson.
+# Colour and line style of each way of joining a sublayer to the stack.
 LOOKS = {
-    "bare": ("#8A8A8A", ":", "x"),
-    "norm only": (COLOURS[5], "-.", "^"),
-    "residual only": (COLOURS[2], (0, (7, 2)), "D"),
-    "norm last": (COLOURS[1], "--", "s"),
-    "norm first": (COLOURS[0], "-", "o"),
+    "plain": ("#6A6A6A", ":"),
+    "norm only": (COLOURS[5], "-."),
+    "x + only": (COLOURS[2], (0, (7, 2))),
+    "norm last": (COLOURS[1], "--"),
+    "norm first": (COLOURS[0], "-"),
 }
-
-# The looks of three values that have an order, such as warm-ups.
-SHADES = [("#B79FDB", ":", "^"), ("#7E4FB5", "--", "s"), ("#35006B", "-", "o")]
 
 
 def draw_feed_forward(words: Sequence[str], d_model: int, d_ff: int) -> None:
@@ -158,71 +154,32 @@ def _plus(ax: Axes, middle: tuple[float, float]) -> Block:
     return Block(*middle, 0.22, 0.22)
 
 
-def wiring_lines(
+def lines_by_block(
     runs: Mapping[str, Sequence[Mapping[str, Sequence[float]]]],
     ylabels: Mapping[str, str],
     *,
     title: str,
 ) -> Figure:
-    """A panel for each of `ylabels`; in it, a line for each seed of each wiring.
+    """A panel for each of `ylabels`; in it, a line for each seed of each way.
 
-    runs {wiring: [{name of a panel: its values by block} of each seed]}: the last
-    value is that of the last block, so a line with a value more begins at block 0, the
-    input.
+    runs {way: [{name of a panel: its values by block} of each seed]}: the last value
+    is that of the last block, so a line with a value more begins at block 0, the input.
     """
-    figure, axes = plt.subplots(len(ylabels), figsize=(6.2, 2.9 * len(ylabels)))
+    figure, axes = plt.subplots(len(ylabels), figsize=(5.6, 2.6 * len(ylabels)))
+    every = [
+        values for seeds in runs.values() for run in seeds for values in run.values()
+    ]
+    blocks = min(map(len, every))
     for ax, (name, ylabel) in zip(axes, ylabels.items(), strict=True):
-        last = min(len(run[name]) for seeds in runs.values() for run in seeds) // 2 * 2
-        for wiring, seeds in runs.items():
-            colour, style, _ = LOOKS[wiring]
+        for way, seeds in runs.items():
+            colour, style = LOOKS[way]
             look = {"color": colour, "linestyle": style, "lw": 1.8}
             for run in seeds:
-                ax.semilogy(
-                    range(last + 1 - len(run[name]), last + 1), run[name], **look
-                )
-            ax.plot([], [], label=wiring, **look)
+                first = blocks + 1 - len(run[name])
+                ax.semilogy(range(first, blocks + 1), run[name], **look)
+            ax.plot([], [], label=way, **look)
         ax.set(xlabel="block", ylabel=ylabel)
     axes[0].set_title(title)
     look = {"loc": "outside lower center", "ncols": 3, "handlelength": 3.5}
     figure.legend(*axes[0].get_legend_handles_labels(), **look)
     return figure
-
-
-def steps_to_learn(
-    table: pd.DataFrame,
-    *,
-    x: str,
-    hue: str,
-    title: str,
-    limit: int,
-    ax: Axes,
-    places: Sequence[float] = (),
-) -> Axes:
-    """Steps to learn by x, a mark for each run and a line through the medians.
-
-    A run that has not learnt has no `steps` and stands above the limit.
-    Values of hue that are wirings have their own looks. `places` are the values on the
-    x axis, if there are to be more than the table has.
-    """
-    never, places = 1.35 * limit, [*places] or sorted(table[x].unique())
-    spare = iter(SHADES)
-    for i, (name, runs) in enumerate(table.groupby(hue, sort=False)):
-        colour, style, marker = LOOKS.get(name) or next(spare)
-        shift = 0.07 * (i - (table[hue].nunique() - 1) / 2)
-        steps = runs["steps"].fillna(never)
-        where = runs[x].map(places.index) + shift
-        look = {"color": colour, "markersize": 6, "alpha": 0.75}
-        ax.plot(where, steps, marker, ls="", **look)
-        middle = steps.groupby(runs[x]).median()
-        xs = [places.index(place) + shift for place in middle.index]
-        ax.plot(xs, middle, color=colour, ls=style, lw=1.8)
-        ax.plot([], [], color=colour, ls=style, lw=1.8, marker=marker, label=name)
-    ax.axhline(1.15 * limit, color="grey", lw=0.8)
-    ax.set(yscale="log", ylabel="steps to learn", xlabel=x, title=title)
-    ax.set_xticks(range(len(places)), [f"{place:g}" for place in places])
-    ax.set_xlim(-0.4, len(places) - 0.6)
-    ticks = [100, 200, 500, limit, never]
-    ax.set_yticks(ticks, [*map(str, ticks[:-1]), "more"])
-    ax.set_ylim(ticks[0] * 0.75, never * 1.2)
-    ax.minorticks_off()
-    return ax
