@@ -17,8 +17,8 @@ from helpers.plots.heatmaps import heatmap
 from helpers.plots.style import COLOURS
 
 LEAK = "#F0308F"  # what must not pass
-# Of the four masks of the game with letters, in the order of the lesson.
-GAME = COLOURS[0], COLOURS[3], COLOURS[2], drawing.INK
+# Of the five models of the game with letters, in the order of the lesson.
+GAME = COLOURS[0], COLOURS[3], COLOURS[2], drawing.INK, COLOURS[5]
 CHANCE = math.log(16)  # the loss of the honest in that game
 ROUNDING = 1e-5  # an influence below may be nothing else
 PALE = 0.3  # how strong what broadcasting repeats is drawn
