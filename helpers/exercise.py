@@ -337,7 +337,7 @@ def differs(yours: Any, due: Any) -> str:
         return ""
     place = apart.nonzero()[0].tolist()
     a, b = (f"{x[tuple(place)].item():.5g}" for x in (a, b))
-    return f"is {a} at {place} where {b} is due"
+    return f"is {a}{f' at {place}' * bool(place)} where {b} is due"
 
 
 def gradients(output: Any, leaves: Mapping[str, Any]) -> dict[str, Tensor | None]:

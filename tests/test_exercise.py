@@ -227,9 +227,10 @@ class ByChunks(OneAfterTheOther):
 
 
 def by_largest(layer, x):
-    whole, worst = layer(x), 0.0
+    whole, worst = layer(x), torch.tensor(0.0)
     for k in range(1, x.shape[1]):
-        worst = max(worst, (layer(x[:, :k]) - whole[:, :k]).abs().max().item())
+        change = (layer(x[:, :k]) - whole[:, :k]).abs()
+        worst = torch.maximum(worst, change.max())
     return worst
 
 
@@ -270,6 +271,7 @@ def on_a_circle(length):
             lambda x: by_comparison(x.size(1), x.device) & (x != PAD)[:, None, None],
         ),
         ("lesson03-future_change", by_largest),
+        ("lesson03-future_change", lambda layer, x: float(by_largest(layer, x))),
         ("lesson03-packed_mask", packed_by_subtraction),
         ("lesson03-from_pytorch", by_isinf),
         ("lesson04-multi_head_attention", OneAfterTheOther),
@@ -294,6 +296,13 @@ def only_square_masks(query, key, value, mask=None):
     return weights @ value, weights
 
 
+def three_axes(layer, x):
+    whole, ks = layer(x), range(1, x.shape[1])
+    return torch.stack(
+        [(layer(x[:, :k, :]) - whole[:, :k, :]).abs().max() for k in ks]
+    ).max()
+
+
 class Squeezed(OneAfterTheOther):
     def forward(self, query, key, value, mask=None):
         return super().forward(query, key, value, mask).squeeze()
@@ -308,6 +317,9 @@ class ForThree(OneAfterTheOther):
     ("name", "answer"),
     [
         ("lesson02-attention", only_square_masks),
+        ("lesson03-future_change", lambda layer, x: by_largest(layer, x)[None]),
+        ("lesson03-future_change", lambda layer, x: [by_largest(layer, x).item()]),
+        ("lesson03-future_change", three_axes),
         ("lesson04-multi_head_attention", Squeezed),
         ("lesson04-multi_head_attention", ForThree),
     ],

@@ -63,7 +63,8 @@ class Added(nn.Module):
     def __init__(self, d_model, *, dropout, max_length):
         super().__init__()
         self.p = dropout
-        self.register_buffer("rows", positional_encoding(max_length, d_model))
+        rows = positional_encoding(max_length, d_model)
+        self.register_buffer("rows", rows, persistent=False)
 
     def forward(self, embedded, *, start=0):
         x = embedded + self.rows[start : start + embedded.shape[1]]
@@ -91,11 +92,24 @@ class OnTheCpu(nn.Module):
         (lambda self, x, words: F.dropout(x, 1 - self.p, self.training), "sets 0.7"),
         (
             lambda self, x, words: x - words + F.dropout(words, self.p, self.training),
-            "to 0: yours sets 0.0",
+            "add first and drop then",
+        ),
+        (
+            lambda self, x, words: words + F.dropout(x - words, self.p, self.training),
+            "add first and drop then",
+        ),
+        (lambda self, x, words: F.dropout1d(x, self.p, self.training), "whole words"),
+        (
+            lambda self, x, words: F.dropout1d(x.mT, self.p, self.training).mT,
+            "whole words",
+        ),
+        (
+            lambda self, x, words: F.dropout(x, 0.25, self.training),
+            "with dropout=0.5, training must set",
         ),
         (
             lambda self, x, words: x * (torch.rand_like(x) > self.p * self.training),
-            "add first and drop then",
+            "divides what it keeps",
         ),
     ],
 )
@@ -108,6 +122,45 @@ def test_dropout_that_does_not_act_as_it_should_is_wrong(end, part):
 def test_a_table_that_cannot_move_is_wrong():
     text = said(exercises.positional_encoding_layer, OnTheCpu)
     assert "register_buffer" in text
+
+
+class Stored(Added):
+    def __init__(self, d_model, *, dropout, max_length):
+        super().__init__(d_model, dropout=dropout, max_length=max_length)
+        self.register_buffer("rows", self.rows)
+
+
+class OfOneSize(Added):
+    def __init__(self, d_model, *, dropout, max_length):
+        super().__init__(d_model, dropout=dropout, max_length=5000)
+
+
+class Fixed(OnTheCpu):
+    def __init__(self, d_model, *, dropout, max_length):
+        super().__init__(d_model, dropout=dropout, max_length=max_length)
+        table = self.rows
+        del self.rows
+        self.rows = nn.Parameter(table, requires_grad=False)
+
+
+@pytest.mark.parametrize(
+    ("answer", "part"),
+    [(Stored, "persistent"), (OfOneSize, "max_length"), (Fixed, "nn.Parameter")],
+)
+def test_a_table_that_is_kept_in_another_way_is_wrong(answer, part):
+    assert part in said(exercises.positional_encoding_layer, answer)
+
+
+def test_a_row_that_is_never_trained_is_wrong():
+    class Padded(nn.Embedding):
+        def __init__(self, vocab_size, d_model):
+            super().__init__(vocab_size, d_model, padding_idx=0)
+            nn.init.normal_(self.weight, std=d_model**-0.5)
+
+        def forward(self, tokens):
+            return super().forward(tokens) * self.embedding_dim**0.5
+
+    assert "padding_idx" in said(exercises.token_embedding, Padded)
 
 
 def test_fit_finds_a_line():

@@ -4,7 +4,8 @@ import math
 from collections.abc import Mapping, Sequence
 
 from matplotlib.axes import Axes
-from matplotlib.patches import Arc, Circle
+from matplotlib.patches import Arc, Circle, FancyArrowPatch
+from matplotlib.path import Path
 from torch import Tensor
 
 from helpers.plots import drawing
@@ -57,13 +58,16 @@ def draw_sum(words: Sequence[str], vectors: Tensor, places: Tensor) -> None:
 
 def draw_hand(angle: float) -> None:
     """One clock hand, with the sine and the cosine of its angle, in radians."""
-    ax = drawing.canvas(5.5, 2.4, title="A hand's tip: sine across, cosine up")
-    x, y, radius = 2.75, 1.05, 0.85
+    title = f"A hand at {angle:.2g} radians: sine across, cosine up"
+    ax = drawing.canvas(4.6, 2.7, title=title)
+    x, y, radius = 2.3, 1.2, 1.08
     across, up = radius * math.sin(angle), radius * math.cos(angle)
-    _dial(ax, (x, y), angle, radius=radius / 0.88, colour=ROLES["input"])
+    _dial(ax, (x, y), angle, radius=radius, length=1, colour=ROLES["input"])
+    thin = {"color": INK, "lw": 0.8, "ls": ":", "zorder": 3}
+    ax.plot([x, x + across, x + across], [y + up, y + up, y], **thin)
     look = {"lw": 2.4, "zorder": 3}
-    ax.plot([x, x + across], [y + up, y + up], color=ROLES["key"], **look)
-    ax.plot([x + across, x + across], [y, y + up], color=ROLES["value"], **look)
+    ax.plot([x, x + across], [y, y], color=ROLES["key"], **look)
+    ax.plot([x, x], [y, y + up], color=ROLES["value"], **look)
     last = 90 - math.degrees(angle)
     look = {"theta1": last, "theta2": 90, "color": INK, "lw": 1.2}
     ax.add_patch(Arc((x, y), 0.5, 0.5, zorder=3, **look))
@@ -71,10 +75,8 @@ def draw_hand(angle: float) -> None:
     beside = (x + 0.36 * math.sin(half), y + 0.36 * math.cos(half))
     drawing.write(ax, beside, f"{angle:.2g}", size=9)
     sine, cosine = f"sine {math.sin(angle):.2f}", f"cosine {math.cos(angle):.2f}"
-    drawing.write(ax, (x + across / 2, y + up + 0.12), sine, size=9)
-    right = (x + across + 0.06, y + up / 2)
-    drawing.write(ax, right, cosine, size=9, align="left")
-    drawing.write(ax, (0.1, y), f"angle {angle:.2g} radians", size=9, align="left")
+    drawing.write(ax, (x + across / 2, y - 0.14), sine, size=9)
+    drawing.write(ax, (x - 0.08, y + up / 2), cosine, size=9, align="right")
 
 
 def draw_clocks(turns: Tensor, positions: Sequence[int]) -> None:
@@ -101,15 +103,17 @@ def draw_step(starts: Mapping[str, float], step: float) -> None:
 
     starts {name: the hand's angle at the start}; step what it turns by, in radians.
     """
-    title = "The same step turns a hand by the same angle, wherever it starts"
+    title = "A step turns the hand by one angle, wherever it starts (grey)"
     ax = drawing.canvas(6.4, 1.85, title=title)
     for i, (name, start) in enumerate(starts.items()):
         x = 1.1 + 2.1 * i
-        _dial(ax, (x, 0.9), start, radius=0.5, colour=ROLES["input"])
+        _dial(ax, (x, 0.9), start, radius=0.5, colour="#A0A0A0")
         _dial(ax, (x, 0.9), start + step, radius=0.5, face=False)
-        first, last = (90 - math.degrees(angle) for angle in (start + step, start))
-        look = {"theta1": first, "theta2": last, "color": ROLES["key"], "lw": 2}
-        ax.add_patch(Arc((x, 0.9), 0.46, 0.46, zorder=3, **look))
+        ends = (math.pi / 2 - angle for angle in (start + step, start))
+        arc = Path.arc(*map(math.degrees, ends))  # counter-clockwise
+        curve = Path(arc.vertices[::-1] * 0.3 + (x, 0.9), arc.codes)
+        look = {"arrowstyle": "-|>", "mutation_scale": 9, "color": INK, "zorder": 5}
+        ax.add_patch(FancyArrowPatch(path=curve, lw=1.4, shrinkA=0, shrinkB=0, **look))
         drawing.write(ax, (x, 0.18), name, size=9)
 
 
@@ -121,13 +125,17 @@ def _dial(
     radius: float = RADIUS,
     colour: str = "",
     face: bool = True,
+    length: float = 0.88,
 ) -> None:
-    """A round dial with one hand; an angle of 0 is at the top, clockwise from there."""
+    """A round dial with one hand; an angle of 0 is at the top, clockwise from there.
+
+    The hand's `length` is a share of the radius.
+    """
     if face:
         ax.add_patch(Circle(middle, radius, fc=PAPER, ec=INK, lw=0.8, zorder=2))
     tip = (
-        middle[0] + 0.88 * radius * math.sin(angle),
-        middle[1] + 0.88 * radius * math.cos(angle),
+        middle[0] + length * radius * math.sin(angle),
+        middle[1] + length * radius * math.cos(angle),
     )
     line = {"color": colour or ROLES["key"], "lw": 2.4, "solid_capstyle": "round"}
     ax.plot(*zip(middle, tip, strict=True), zorder=3, **line)

@@ -9,7 +9,7 @@ from matplotlib import pyplot as plt
 from torch import Tensor, nn
 
 from helpers import positions as course
-from helpers.exercise import Exercise, Probe
+from helpers.exercise import Exercise, Probe, Wrong, listed
 from helpers.plots import heatmap
 
 # ------------------------------------------------------------------ 01.1 the table
@@ -33,7 +33,6 @@ def _table(
     length: int,
     d_model: int,
     *,
-    first: int = 0,
     two: float = 2.0,
     divisor: float | None = None,
     sign: int = -1,
@@ -43,7 +42,7 @@ def _table(
     late: bool = False,
 ) -> Tensor:
     """The table, and with other options what is wrong with it."""
-    position = torch.arange(first, first + length, dtype=torch.float64)[:, None]
+    position = torch.arange(length, dtype=torch.float64)[:, None]
     pair = torch.arange(d_model // 2, dtype=torch.float64)
     exponent = two * pair / (divisor or d_model)
     angle = position * 10000 ** (sign * exponent)
@@ -69,6 +68,9 @@ positional_encoding = Exercise(
     ],
     {
         f"the 2 of 2i is missing, or the base is 100: {PAIR}": partial(_table, two=1.0),
+        "the 2 is counted twice: `torch.arange(0, d_model, 2)` is 2i already": partial(
+            _table, two=4.0
+        ),
         f"each feature has an angle of its own: {PAIR}": partial(_table, alone=True),
         f"the exponent is not divided by d_model: {PAIR}": partial(_table, divisor=1.0),
         "`10000 ** a / d` is `(10000 ** a) / d`: put the exponent in parentheses": (
@@ -76,9 +78,6 @@ positional_encoding = Exercise(
         ),
         "the angle is multiplied by 10000^(2i / d_model): divide, so that each pair "
         "turns more slowly than the one before": partial(_table, sign=1),
-        "the positions are counted from 1: the first row is of position 0": partial(
-            _table, first=1
-        ),
         "sine and cosine are swapped: sine in the even features, 0, 2, …": partial(
             _table, swapped=True
         ),
@@ -97,11 +96,14 @@ def _tokens(vocab_size: int, d_model: int, *shape: int, **said: str) -> Probe:
     """Random ids of this shape, for an embedding of these sizes."""
     chance = torch.Generator().manual_seed(sum(shape))
     tokens = torch.randint(vocab_size, shape, generator=chance)
+    tokens[0, 0] = 0  # an id like any other here
     return Probe(tokens, build=lambda made: made(vocab_size, d_model), **said)
 
 
 def _initial_scale(module: nn.Module) -> str:
     """Whether the initial weights have mean 0 and standard deviation d_model^-0.5."""
+    if getattr(module, "padding_idx", None) is not None:
+        return "with a `padding_idx`, one row is never trained: leave it out"
     weight = module.weight.detach()
     due, found, mean = weight.size(1) ** -0.5, weight.std().item(), weight.mean().item()
     if abs(found / due - 1) < 0.1 and abs(mean) < 0.1 * due:
@@ -146,26 +148,32 @@ token_embedding = Exercise(
 
 # ------------------------------------------------------------------ 01.3 the sum
 
-SHARE = 0.25  # of the features that dropout sets to 0 in the probes
 
-
-def _added(*shape: int, longest: int, start: int | None = None, **said) -> Probe:
+def _added(
+    *shape: int, longest: int, start: int | None = None, share: float = 0.25, **said
+) -> Probe:
     """Random vectors (batch, length, d_model), where positions begin at `start`."""
     embedded = torch.randn(shape, generator=torch.Generator().manual_seed(sum(shape)))
     named = {} if start is None else {"start": start}
 
     def build(made: type) -> nn.Module:
-        module = made(shape[-1], dropout=SHARE, max_length=longest)
-        module.words_to_try = torch.full((64, 3, shape[-1]), 9.0)  # sums are not 0
+        module = made(shape[-1], dropout=share, max_length=longest)
+        if names := [name for name, _ in module.named_parameters()]:
+            raise Wrong(
+                f"{listed(names)} would be trained or stored as an `nn.Parameter`: "
+                "keep the table with `self.register_buffer`"
+            )
+        module.tried = torch.full((64, 3, shape[-1]), 9.0), longest, share
         return module
 
     return Probe(embedded, build=build, **named, **said)
 
 
-def _dropout_and_device(module: nn.Module) -> str:
-    """Whether dropout acts in training alone, on the sum, and the table can move."""
-    words = module.words_to_try
-    due = words + course.positional_encoding(*words.shape[1:])
+def _dropout_and_table(module: nn.Module) -> str:
+    """What is wrong with dropout, or with the way in which the table is kept."""
+    words, longest, share = module.tried  # a sum of theirs is never 0
+    table = course.positional_encoding(*words.shape[1:])
+    due = words + table
     try:
         still, again = (module.eval()(words.clone()) for _ in range(2))
         if not torch.equal(still, again):
@@ -178,14 +186,29 @@ def _dropout_and_device(module: nn.Module) -> str:
         dropped = module.train()(words.clone())
     except Exception:
         return ""
-    share, kept = (dropped == 0).float().mean().item(), dropped != 0
-    if abs(share - SHARE) > 0.06:
-        return (
-            f"with dropout={SHARE}, training must set a share of {SHARE} of the sums "
-            f"to 0: yours sets {share:.2f} of them"
-        )
-    if not torch.allclose(dropped[kept], due[kept] / (1 - SHARE), atol=1e-3):
+    zero, moved = dropped == 0, ~torch.isclose(dropped, due, atol=1e-3)
+    found = zero.float().mean().item()
+    alone = [torch.isclose(dropped, x.expand_as(due)) & moved for x in (words, table)]
+    if any(part.float().mean() > share / 2 for part in alone):
         return "in training, add first and drop then: `self.dropout(word + position)`"
+    if abs(found - share) > 0.06:
+        return (
+            f"with dropout={share}, training must set a share of {share} of the sums "
+            f"to 0: yours sets {found:.2f} of them"
+        )
+    if not torch.allclose(dropped[~zero], due[~zero] / (1 - share), atol=1e-3):
+        return "dropout divides what it keeps by 1 - dropout: use `nn.Dropout`, last"
+    if any((zero.all(axis) == zero.any(axis)).all() for axis in (1, 2)):
+        return "it drops whole words or features: `nn.Dropout` drops single numbers"
+    if module.state_dict():
+        return (
+            "the table would be stored with the weights, and the course's stored ones "
+            "would not fit: register it with `persistent=False`"
+        )
+    if (sizes := [x.shape for x in module.buffers()]) and not any(
+        longest in size for size in sizes
+    ):
+        return f"the table must have max_length rows, here {longest}"
     try:
         copy.deepcopy(module).to("meta")(words.to("meta"))
     except RuntimeError as error:
@@ -243,7 +266,9 @@ positional_encoding_layer = Exercise(
         _added(2, 5, 16, longest=9, praise="word + position is right"),
         _added(3, 8, 10, longest=8, when="where the sentence has max_length tokens: "),
         _added(4, 4, 4, longest=4, alike=True),
-        _added(2, 3, 6, longest=20, start=11, praise="a later start is right"),
+        _added(
+            2, 3, 6, longest=20, start=11, share=0.5, praise="a later start is right"
+        ),
         _added(1, 1, 8, longest=7, start=6, praise="dropout acts in training alone"),
     ],
     {
@@ -254,6 +279,6 @@ positional_encoding_layer = Exercise(
         "the words come in multiplied by √d_model already": _ScaledTwice,
         "`size(0)` is the batch: positions go along axis 1, the length": _OfTheBatch,
     },
-    initial=_dropout_and_device,
+    initial=_dropout_and_table,
     lesson="01",
 )

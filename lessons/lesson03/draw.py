@@ -17,8 +17,8 @@ from helpers.plots.heatmaps import heatmap
 from helpers.plots.style import COLOURS
 
 LEAK = "#F0308F"  # what must not pass
-# Of the four masks of the game with letters, in the order of the lesson.
-GAME = COLOURS[0], COLOURS[3], COLOURS[2], drawing.INK
+# Of the five models of the game with letters, in the order of the lesson.
+GAME = COLOURS[0], COLOURS[3], COLOURS[2], drawing.INK, COLOURS[5]
 CHANCE = math.log(16)  # the loss of the honest in that game
 ROUNDING = 1e-5  # an influence below may be nothing else
 PALE = 0.3  # how strong what broadcasting repeats is drawn
@@ -216,11 +216,12 @@ def losses_by_step(losses: Mapping[str, Tensor], *, title: str) -> Axes:
     """The losses {name: (steps,)} of some runs, as means of ten steps."""
     means = {name: line.view(-1, 10).mean(dim=1) for name, line in losses.items()}
     curves = {name: (range(5, 10 * len(y), 10), y) for name, y in means.items()}
-    _, ax = plt.subplots(figsize=(5.6, 3.4))
+    _, ax = plt.subplots(figsize=(5.6, 3.6))
     learning_curves(curves, title=title, xlabel="training step", ax=ax)
     for line, colour in zip(ax.lines, GAME, strict=False):
         line.set_color(colour)
     ax.lines[0].set(linewidth=6, alpha=0.4)  # wide, as another may lie on it
     _mark_the_game(ax)
-    ax.legend(loc="lower left", bbox_to_anchor=(0.12, 0.17), frameon=False)
+    place = {"loc": "upper right", "bbox_to_anchor": (1, 0.83)}
+    ax.legend(**place, frameon=False, fontsize=9, labelspacing=0.3)
     return ax

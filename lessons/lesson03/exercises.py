@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Callable
+from numbers import Real
 
 import torch
 from matplotlib import pyplot as plt
 from torch import Tensor
 
 from helpers import BOS, EOS, PAD, masks, probes
-from helpers.exercise import Exercise, Probe
+from helpers.exercise import Exercise, Probe, Wrong
 
 OPPOSITE = "it is inverted: `True` means *may attend*, not *hidden*"
 ITSELF = "a token does not see itself: the diagonal belongs to it"
@@ -35,15 +36,14 @@ SENTENCES = [
     Probe(torch.arange(180).view(2, 90) % 60, when="for 90 tokens and ids up to 59: "),
     Probe(TOKENS.to("meta"), when=ON_META),
 ]
+HIDDEN_QUERIES = "padded *queries* are hidden, whole rows: keys lie along the last axis"
 QUERIES_TOO = "padded queries are hidden as well: hide keys only, the last axis"
 padding_mask = Exercise(
     masks.padding_mask,
     SENTENCES,
     {
         OPPOSITE: lambda tokens: ~masks.padding_mask(tokens),
-        "padded *queries* are hidden, whole rows: keys lie along the last axis": (
-            lambda tokens: masks.padding_mask(tokens).mT
-        ),
+        HIDDEN_QUERIES: lambda tokens: masks.padding_mask(tokens).mT,
         QUERIES_TOO: lambda tokens: (
             masks.padding_mask(tokens) & masks.padding_mask(tokens).mT
         ),
@@ -90,6 +90,12 @@ decoder_mask = Exercise(
         "the future is not hidden": lambda tokens: masks.padding_mask(tokens).expand(
             -1, -1, tokens.size(1), -1
         ),
+        UPSIDE_DOWN: lambda tokens: (
+            masks.padding_mask(tokens) & masks.causal_mask(tokens.size(1)).mT
+        ),
+        HIDDEN_QUERIES: lambda tokens: (
+            masks.padding_mask(tokens).mT & masks.causal_mask(tokens.size(1))
+        ),
         QUERIES_TOO: lambda tokens: (
             masks.decoder_mask(tokens) & masks.padding_mask(tokens).mT
         ),
@@ -105,63 +111,76 @@ def _past_mean(x: Tensor) -> Tensor:
     return x.cumsum(dim=1) / torch.arange(1, x.size(1) + 1)[:, None]
 
 
-def _with(source: int, target: int, factor: float = 1.0) -> Callable:
-    """A causal layer with one leak, from an input to an earlier output."""
-
-    def layer(x: Tensor) -> Tensor:
-        out = _past_mean(x)
-        if source < x.size(1):
-            leak = factor * x[:, source : source + 1].abs()
-            out = torch.cat(
-                [out[:, :target], out[:, [target]] + leak, out[:, target + 1 :]], 1
-            )
-        return out
-
-    return layer
+def _mixed(seed: int) -> Callable:
+    """A layer whose outputs see all inputs, each with a weight of its own."""
+    weights = torch.randn(9, 9, generator=torch.Generator().manual_seed(seed))
+    return lambda x: weights[: x.size(1), : x.size(1)] @ x
 
 
-def _mixed(x: Tensor) -> Tensor:
-    """Each output sees all inputs, each with a weight of its own."""
-    chance = torch.Generator().manual_seed(59)  # tells all mistakes apart
-    return torch.randn(9, 9, generator=chance)[: x.size(1), : x.size(1)] @ x
+def _counting(x: Tensor) -> Tensor:
+    """Each output depends on how many inputs there are."""
+    return x / x.size(1)
+
+
+def _nan_at_two(x: Tensor) -> Tensor:
+    """Causal, but no number for two inputs."""
+    return _past_mean(x) * (math.nan if x.size(1) == 2 else 1)
 
 
 def _cut(
-    choose: Callable = range, read: Callable = lambda d: d.abs().max()
+    choose: Callable = range,
+    read: Callable = lambda d: d.abs().max(),
+    largest: Callable = lambda changes: torch.stack(changes).max().item(),
 ) -> Callable:
     """A wrong answer, which compares some cuts or looks at a part of the difference."""
 
     def change(layer: Callable, x: Tensor) -> float:
         whole, length = layer(x), x.size(1)
         cuts = choose(1, length)
-        return max(read(layer(x[:, :k]) - whole[:, :k]).item() for k in cuts)
+        return largest([read(layer(x[:, :k]) - whole[:, :k]) for k in cuts])
 
     return change
 
 
+def _set_to_zero(layer: Callable, x: Tensor) -> float:
+    """What comes later is still there, as zeros."""
+    whole, places = layer(x), torch.arange(x.size(1))
+    later = [(places >= k).view(-1, *[1] * (x.dim() - 2)) for k in places[1:]]
+    changes = [layer(x.masked_fill(hidden, 0)) - whole for hidden in later]
+    parts = [change[:, : k + 1] for k, change in enumerate(changes)]
+    return torch.stack([part.abs().max() for part in parts]).max().item()
+
+
 def _number(change: object, *inputs: object) -> Tensor:
-    """A number or a tensor with one, without its gradient."""
-    return torch.as_tensor(change, dtype=torch.float32).detach().squeeze()
+    """A number or a tensor with one, without its gradient; not finite is NaN."""
+    number = change.detach() if isinstance(change, Tensor) else change
+    if shape := tuple(getattr(number, "shape", ())):
+        raise Wrong(f"return one number, not a tensor of shape {shape}")
+    if not isinstance(number, Real | Tensor):
+        raise Wrong(f"return one number, not a {type(number).__name__}")
+    number = torch.as_tensor(number, dtype=torch.float32)
+    return number if number.isfinite() else torch.tensor(math.nan)
 
 
-def _x(batch: int, length: int, size: int) -> Tensor:
-    chance = torch.Generator().manual_seed(length)
-    return torch.randn(batch, length, size, generator=chance)
+def _of(layer: Callable, *sizes: int, **said: str) -> Probe:
+    """A layer that gives no gradients, and random inputs of these sizes."""
+    x = torch.randn(sizes, generator=torch.Generator().manual_seed(sizes[1]))
+    return Probe(lambda x: layer(x.detach()), x, **said)
 
 
 future_change = Exercise(
     probes.future_change,
     [
-        Probe(_past_mean, _x(2, 5, 3), praise="a causal layer changes by nothing"),
-        Probe(
-            _mixed, _x(2, 6, 4), praise="a layer that sees all of the future is found"
+        _of(_past_mean, 2, 5, 3, praise="a causal layer changes by nothing"),
+        # These seeds tell mistakes apart: the largest change is at k = 5, 2 and 1.
+        _of(_mixed(128), 2, 6, 4),
+        _of(_mixed(454), 2, 6, 4),
+        _of(_mixed(7), 2, 6, 4, praise="the largest change is found, at any k"),
+        _of(
+            _counting, 2, 5, 3, when="for x / x.size(1), which depends on the length: "
         ),
-        Probe(_with(1, 0, -5.0), _x(3, 4, 2), when="with a leak at the start alone: "),
-        Probe(
-            *(_with(6, 5, 5.0), _x(1, 7, 3)),
-            when="with a leak into the last output but one: ",
-            praise="a leak at one place is found, at the start and at the end",
-        ),
+        _of(lambda x: x.flip(1), 3, 4, when="for x of shape (batch, length): "),
+        _of(_nan_at_two, 2, 5, 3, praise="the length and NaN are seen, too"),
     ],
     {
         "a leak can lower an output as well: take the `abs()` of the difference": _cut(
@@ -180,6 +199,14 @@ future_change = Exercise(
         ),
         "the last output of each cut is not all of it: compare with `[:, :k]`": _cut(
             read=lambda difference: difference[:, -1].abs().max()
+        ),
+        "cut off what comes later: zeros in its place still count, as for the layer "
+        "x / x.size(1)": _set_to_zero,
+        "a test must not swallow NaN, and Python's `max(0.0, nan)` is 0.0: collect the "
+        "changes, and take `torch.stack(changes).max()`": _cut(
+            largest=lambda changes: max(
+                0.0, *[c.nan_to_num(0.0).item() for c in changes]
+            )
         ),
     },
     read=_number,

@@ -47,6 +47,7 @@ class Guesser(nn.Module):
         length = letters.size(1)
         x = self.embedding(letters) + self.position[:length]
         query, key, value = self.projections(x).chunk(3, dim=-1)
+        # the mask as (1, length, length): here are no heads
         context, _ = self.attend(query, key, value, self.rule(length)[0])
         return self.guess(self.join(x, context))
 
@@ -57,16 +58,23 @@ class Guesser(nn.Module):
 
 def losses_of(model: nn.Module, sequences: Tensor) -> Tensor:
     """The loss at each place of random sequences (batch, up to LENGTH + 1)."""
-    logits = model(sequences[:, :-1])
+    logits = model(sequences[:, :-1])  # .mT: the loss wants the classes on axis 1
     return F.cross_entropy(logits.mT, sequences[:, 1:], reduction="none")
 
 
-def train(model: nn.Module, *, steps: int = 600, rate: float = 0.003) -> Tensor:
-    """Train on new random letters in each step; the losses (steps,)."""
+def train(
+    model: nn.Module,
+    *,
+    steps: int = 600,
+    rate: float = 0.003,
+    rows: Tensor | None = None,
+) -> Tensor:
+    """Train on new random letters in each step, or always on `rows`; the losses."""
     optimizer = torch.optim.Adam(model.parameters(), lr=rate)
     losses = []
     for _ in range(steps):
-        sequences = torch.randint(LETTERS, (64, LENGTH + 1))
+        new = torch.randint(LETTERS, (64, LENGTH + 1))
+        sequences = new if rows is None else rows
         loss = losses_of(model, sequences).mean()
         optimizer.zero_grad()
         loss.backward()
@@ -80,16 +88,6 @@ def losses_in_writing(model: nn.Module, sequences: Tensor) -> Tensor:
     """The loss at each place, if the input ends there: no later letter exists yet."""
     cuts = [sequences[:, : place + 2] for place in range(LENGTH)]
     return torch.stack([losses_of(model, cut)[:, -1] for cut in cuts], dim=1)
-
-
-class NormOnly(Guesser):
-    """The network reads the context after a layer norm, which sets its size."""
-
-    eps = 1e-5  # PyTorch's, added to the variance
-
-    def join(self, x: Tensor, context: Tensor) -> Tensor:
-        """The normalised context."""
-        return F.layer_norm(context, context.shape[-1:], eps=self.eps)
 
 
 class RealBlock(Guesser):
