@@ -38,7 +38,8 @@ class Probe:
 
     `inputs` and `named` are the arguments; `build` makes a module of a class. `praise`
     is said where all is right, `when` in front of what is wrong. With `alike`, all
-    sizes are equal, so that wrong code runs: that only helps to name the mistake.
+    sizes are equal, so that wrong code runs: that only helps to name the mistake. A
+    module is tried in evaluation mode, if it is not `training`.
     """
 
     def __init__(
@@ -48,8 +49,10 @@ class Probe:
         praise: str = "",
         when: str = "",
         alike: bool = False,
+        training: bool = False,
         **named: Any,
     ):
+        self.training = training
         self.inputs, self.named, self.build = inputs, named, build
         self.praise, self.when, self.alike = praise, when, alike
 
@@ -88,9 +91,10 @@ class Exercise:
 
     `results` names what a component returns, if that is more than one thing.
     `mistakes` maps what is said to the wrong version. `attributes` are names that other
-    code reads of the module. `read(output, *inputs)` is what is compared of an output,
-    where more than one is right. `initial(module)` is what is wrong with a module just
-    built, in training mode, or "". `picture(yours, due)` draws outputs that differ.
+    code reads of the module; numbers must be the course's. `read(output, *inputs)` is
+    what is compared of an output, where more than one is right. `initial(module)` is
+    what is wrong with a module just built, in training mode, or "".
+    `picture(yours, due)` draws outputs that differ.
     With the number of a `lesson`, an answer that passes is kept (helpers.mine).
     """
 
@@ -234,7 +238,8 @@ class Exercise:
             text = "; ".join(
                 f"{what}: {listed(names)}" for what, names in found if names
             )
-            raise Wrong(f"the parameters have other names than the course's: {text}")
+            others = "the parameters have other names than the course's, or are shared"
+            raise Wrong(f"{others}: {text}")
         torch.manual_seed(1)  # whatever numbers the two have drawn
         for name, weight in due.items():
             if weight.shape != yours[name].shape:
@@ -247,7 +252,12 @@ class Exercise:
         for name in self.attributes:
             if not hasattr(module, name):
                 raise Wrong(f"set `self.{name}`: other code of the course reads it")
-        return module.eval(), {f"self.{name}": x for name, x in yours.items()}
+            wanted, found = getattr(course, name), getattr(module, name)
+            if isinstance(wanted, int | float | str) and found != wanted:
+                text = f"`self.{name}` is {found!r:.60}, not {wanted!r}"
+                raise Wrong(f"{text}: other code of the course reads it")
+        module.train(probe.training)
+        return module, {f"self.{name}": x for name, x in yours.items()}
 
     def _named(
         self, yours: Sequence[Outcome], due: Sequence[Outcome], last: int

@@ -313,6 +313,39 @@ class ForThree(OneAfterTheOther):
         return super().forward(query, key, value, mask).reshape(3, query.size(1), -1)
 
 
+class MaskInEvaluation(OneAfterTheOther):
+    def forward(self, query, key, value, mask=None):
+        return super().forward(query, key, value, None if self.training else mask)
+
+
+class OtherNumberOfHeads(ByChunks):
+    def __init__(self, d_model, heads):
+        super().__init__(d_model, heads)
+        self.n_heads = 1
+
+    def forward(self, query, key, value, mask=None):
+        self.n_heads = self.query_projection.out_features // self.d_head
+        output = super().forward(query, key, value, mask)
+        self.n_heads = 1
+        return output
+
+
+class ValueAsKey(OneAfterTheOther):
+    def forward(self, query, key, value, mask=None):
+        return super().forward(query, value, key, mask)
+
+
+class KeysFromTheQuery(OneAfterTheOther):
+    def forward(self, query, key, value, mask=None):
+        return super().forward(query, query, value, mask)
+
+
+class OneProjection(OneAfterTheOther):
+    def __init__(self, d_model, heads):
+        super().__init__(d_model, heads)
+        self.key_projection = self.value_projection = self.query_projection
+
+
 @pytest.mark.parametrize(
     ("name", "answer"),
     [
@@ -322,6 +355,11 @@ class ForThree(OneAfterTheOther):
         ("lesson03-future_change", three_axes),
         ("lesson04-multi_head_attention", Squeezed),
         ("lesson04-multi_head_attention", ForThree),
+        ("lesson04-multi_head_attention", MaskInEvaluation),
+        ("lesson04-multi_head_attention", OtherNumberOfHeads),
+        ("lesson04-multi_head_attention", ValueAsKey),
+        ("lesson04-multi_head_attention", KeysFromTheQuery),
+        ("lesson04-multi_head_attention", OneProjection),
     ],
 )
 def test_what_works_for_some_shapes_is_not_right(name, answer):

@@ -18,7 +18,7 @@ PALE_KEY = [0.6 + 0.4 * channel for channel in to_rgb(ROLES["key"])]
 def draw_two_looks(words: Sequence[str], place: int) -> None:
     """A word in the middle of a sentence looks at both neighbours, a head each.
 
-    The keys of all other words reach both heads, too: the pale arrows.
+    The keys of all other words reach both heads, too: of them, two pale arrows a head.
     """
     title = f"“{words[place]}” looks twice: one head looks left, the other right"
     ax = drawing.canvas(6, 2.75, title=title)
@@ -33,7 +33,7 @@ def draw_two_looks(words: Sequence[str], place: int) -> None:
         box = drawing.operation(
             ax, (x, 1.25), f"head {head}: {side}", role="weights", width=1.25
         )
-        for other in (token for token in row if token is not seen):
+        for other in (row[place + 2 * step], row[place + 3 * step]):
             look = {"colour": PALE_KEY, "width": 0.6}
             drawing.arrow(ax, other.top, box.bottom, **look)
         for shift, role in ((-0.06, "key"), (0.06, "value")):
@@ -49,7 +49,7 @@ def draw_two_looks(words: Sequence[str], place: int) -> None:
         drawing.arrow(ax, (0.1, y), (0.5, y), colour=ROLES[role], width=2)
         drawing.write(ax, (0.6, y), role, size=9, align="left")
     drawing.arrow(ax, (0.1, 1.5), (0.5, 1.5), colour=PALE_KEY, width=0.6)
-    drawing.write(ax, (0.6, 1.5), "other keys", size=9, align="left")
+    drawing.write(ax, (0.6, 1.5), "other keys, …", size=9, align="left")
 
 
 def draw_block(length: int, d_model: int, n_heads: int) -> None:
@@ -69,9 +69,15 @@ def draw_block(length: int, d_model: int, n_heads: int) -> None:
             ax, (middle, 4.9), f"$W^{role[0].upper()}$", role=role
         )
         drawing.arrow(ax, x.bottom, linear.top)
-        bars[role] = _draw_heads(ax, (middle, 4.15), n_heads, role, 1.2)
+        bars[role] = _draw_heads(ax, (middle, 4.15), n_heads, role)
         drawing.arrow(ax, linear.bottom, (middle, 4.3))
-    joined = _draw_heads(ax, (2.55, 2.05), n_heads, "context", 3 * 1.2)
+    joined = drawing.operation(
+        ax,
+        (2.55, 2.05),
+        f"heads 1 to {n_heads}, side by side",
+        role="context",
+        width=3.6,
+    )
     output = drawing.operation(ax, (2.55, 1.15), "$W^O$")
     for i, middle in enumerate(middles[:n_heads]):
         attends = drawing.operation(
@@ -80,8 +86,8 @@ def draw_block(length: int, d_model: int, n_heads: int) -> None:
         for shift, role in zip((-0.25, 0, 0.25), bars, strict=True):
             end = attends.x + shift, attends.top[1]
             drawing.arrow(ax, bars[role][i].bottom, end, colour=ROLES[role], width=0.9)
-        drawing.arrow(ax, attends.bottom, joined[i].top)
-        drawing.arrow(ax, joined[i].bottom, (2.55 + 0.25 * (i - 1), output.top[1]))
+        drawing.arrow(ax, attends.bottom, (2.55 + 1.2 * (i - 1), joined.top[1]))
+    drawing.arrow(ax, joined.bottom, output.top)
     result = drawing.operation(ax, (2.55, 0.4), "output", role="input", width=0.9)
     drawing.arrow(ax, output.bottom, result.top)
     for y, step in ((4.9, "project"), (4.15, "split"), (3.05, "attend")):
@@ -103,16 +109,16 @@ def _note(ax: Axes, y: float, shape: str, axes: str) -> None:
 
 
 def _draw_heads(
-    ax: Axes, middle: tuple[float, float], n_heads: int, role: str, width: float
+    ax: Axes, middle: tuple[float, float], n_heads: int, role: str
 ) -> list[Block]:
     """A bar cut into a piece for each head."""
+    width = 1.2
     one = width / n_heads
     blocks = []
     for i in range(n_heads):
         x = middle[0] - width / 2 + (i + 0.5) * one
-        name = f"{i + 1}" if one < 0.8 else f"head {i + 1}"
         block = drawing.operation(
-            ax, (x, middle[1]), name, role=role, width=one * 0.92, height=0.3
+            ax, (x, middle[1]), f"{i + 1}", role=role, width=one * 0.92, height=0.3
         )
         blocks.append(block)
     return blocks
@@ -216,13 +222,13 @@ def maps_and_effect(
 ) -> None:
     """The maps of two heads, their difference `times` a number, and the effect.
 
-    maps (2, length, length), effect (length, length).
+    maps (2, length, length), effect (length, length). Colour shows weights up to 0.5.
     """
     figure, axes = plt.subplots(2, 2, figsize=(6, 6), sharex=True, sharey=True)
     look = {"colour_bar": False, "rotation": 90}
     for head, ax in enumerate(axes[0]):
         heading = f"map of head {head + 1}"
-        heatmap(maps[head], words, words, title=heading, ax=ax, **look)
+        heatmap(maps[head], words, words, title=heading, ax=ax, highest=0.5, **look)
     difference = f"{times:.1f} · (map 1 − map 2)".replace("-", "−")
     signed = {difference: times * (maps[0] - maps[1]), "effect, measured": effect}
     for (heading, matrix), ax in zip(signed.items(), axes[1], strict=True):

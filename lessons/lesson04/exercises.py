@@ -1,5 +1,7 @@
 """The exercise of lesson 04: multi-head attention, and mistakes that learners make."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -46,9 +48,9 @@ class _NoOutput(_Variant):
         return joined
 
 
-class _OfTheQuery(_Variant):
+class _ValuesOfTheKey(_Variant):
     def forward(self, query, key, value, mask=None):
-        return super().forward(query, query, query, mask)
+        return super().forward(query, key, key, mask)
 
 
 def _probe(
@@ -58,7 +60,7 @@ def _probe(
     keys: int,
     mask: Tensor | None,
     batch: int = 3,
-    **said: str,
+    **more: Any,
 ) -> Probe:
     """Some sentences; the keys are no values, so that none stands for the other."""
     chance = torch.Generator().manual_seed(keys)
@@ -66,8 +68,10 @@ def _probe(
         torch.randn(batch, length, heads * d_head, generator=chance)
         for length in (queries, keys, keys)
     )
-    build = said.pop("build", lambda component: component(heads * d_head, heads))
-    return Probe(query, key, value, *[mask] * (mask is not None), build=build, **said)
+    masks = [] if mask is None else [mask]
+    return Probe(
+        query, key, value, *masks, build=lambda x: x(heads * d_head, heads), **more
+    )
 
 
 PADDED = torch.tensor([[5, 6, 7], [5, 6, 0], [0, 0, 0]])
@@ -81,7 +85,8 @@ multi_head_attention = Exercise(
         _probe(
             *(2, 5, 4, 4, causal_mask(4)),
             praise="with a causal mask, too",
-            when="with a causal mask (is it handed on to `attention`?): ",
+            when="with a causal mask, in training mode (is it handed on?): ",
+            training=True,
         ),
         _probe(
             *(2, 3, 2, 3, padding_mask(PADDED)),
@@ -104,9 +109,7 @@ multi_head_attention = Exercise(
             _BothByReshape
         ),
         "the output projection is missing: it mixes what the heads found": _NoOutput,
-        "keys and values are made from the query: they come from `key` and `value`": (
-            _OfTheQuery
-        ),
+        "the values are made from `key`: they come from `value`": _ValuesOfTheKey,
     },
     attributes=("n_heads",),
     lesson="04",

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from helpers.attention import MultiHeadAttention
+from helpers.training import fit
 
 WORDS = ("the", "cat", "saw", "the", "dog", "and", "the", "bird")
 D_MODEL = 24
@@ -51,16 +52,15 @@ def train_on_rings(
 ) -> Tensor:
     """Train a module to put left minus right into EMPTY; the loss (steps,)."""
     generator = torch.Generator().manual_seed(seed)
-    optimizer = torch.optim.Adam(module.parameters(), lr=rate)
-    losses = []
-    for _ in range(steps):
+
+    def make_batch() -> list[Tensor]:
         rings, wanted = random_rings(64, generator)
-        loss = F.mse_loss(module(rings, rings, rings)[..., EMPTY], wanted)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    return torch.tensor(losses)
+        return [rings, rings, rings, wanted]
+
+    def loss(output: Tensor, wanted: Tensor) -> Tensor:
+        return F.mse_loss(output[..., EMPTY], wanted)
+
+    return torch.tensor(fit(module, make_batch, loss, steps=steps, rate=rate))
 
 
 @torch.no_grad()
