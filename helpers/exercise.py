@@ -367,13 +367,17 @@ def gradients(output: Any, leaves: Mapping[str, Any]) -> dict[str, Tensor | None
 
 def cut(yours: Mapping, due: Mapping) -> str:
     """Which of the gradients that are due are missing or wrong, in words."""
-    due = {name: g for name, g in due.items() if g is not None and g.any()}
+    sizes = {name: abs(g).max() for name, g in due.items() if g is not None}
+    # Rounding is no gradient: with one key, its weight is 1 whatever the query says.
+    least = 1e-5 * max(sizes.values(), default=0)
+    due = {name: due[name] for name, size in sizes.items() if size > least}
     lost = [name for name in due if yours[name] is None or not yours[name].any()]
     if lost:
         return f"no gradient reaches {listed(lost)}, so nothing could be learnt: {CUT}"
     if broken := [name for name in due if yours[name].isnan().any()]:
         return f"the gradient that reaches {listed(broken)} holds NaN"
-    bent = [name for name in due if differs(yours[name], due[name])]
+    scale = {name: sizes[name].clamp(min=1) for name in due}
+    bent = [k for k, by in scale.items() if differs(yours[k] / by, due[k] / by)]
     return f"not all of the gradient reaches {listed(bent)}: {CUT}" if bent else ""
 
 

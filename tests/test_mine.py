@@ -1,18 +1,22 @@
 """What a learner has written is kept, and is used by all that is built on it."""
 
 import importlib
+import re
 import sys
 
 import pytest
 import torch
 from IPython.core.interactiveshell import InteractiveShell
 from matplotlib import pyplot as plt
+from torch.testing import assert_close
 
 from helpers import mine
 from helpers.attention import MultiHeadAttention, record_attention
+from helpers.decoding import greedy_decode
 from helpers.text import Vocabulary
 from helpers.transformer import Transformer, TransformerConfig
 from helpers.translator import Translator
+from tools.notebooks import NOTEBOOKS, code_cells, has_tag, read
 
 pytestmark = pytest.mark.slow
 SETUP = """
@@ -403,3 +407,31 @@ def test_a_translator_writes_with_a_learners_model(run):
     assert isinstance(twin.model, Transformer)
     assert TransformerConfig(**vars(config)) == twin.model.config
     assert yours.translate(["a b c"]) == twin.translate(["a b c"])
+
+
+TYPED = """positional_encoding TokenEmbedding PositionalEncoding attention padding_mask
+causal_mask decoder_mask MultiHeadAttention FeedForward LayerNorm Residual EncoderLayer
+Encoder DecoderLayer Decoder greedy_decode"""
+
+
+def test_the_answers_of_all_lessons_make_a_transformer_of_one_s_own(run):
+    for path in sorted(NOTEBOOKS.glob("solutions/0[1-7]_*.ipynb")):
+        imports, *cells = code_cells(read(path))[1:]
+        own = [c for c in cells if has_tag(c, "exercise") or has_tag(c, "check")]
+        switched_on = re.sub(r"os\.environ\[.*", "", imports.source)
+        run(switched_on, *(cell.source for cell in own))
+    assert mine.parts() == TYPED.split()
+    module, model = assembled()
+    for part in model.modules():  # all but PyTorch's own and the assembly are typed
+        kind = type(part)
+        mine_or_torch = kind.__name__.startswith("My") or "torch" in kind.__module__
+        assert mine_or_torch or part is model, kind
+    source, target = batch()
+    twin = mine.twin(model)
+    assert_close(twin(source, target), model(source, target))
+    written = [
+        write(reader, source, max_length=7)
+        for write in (module.greedy_decode, greedy_decode)
+        for reader in (model, twin)
+    ]
+    assert all(torch.equal(each, written[0]) for each in written)
