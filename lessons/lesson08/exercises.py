@@ -72,6 +72,13 @@ def _probe(config: TransformerConfig, *sizes: int, vocab: int = 19, **said) -> P
     return Probe(*_ids(*sizes, vocab=vocab), build=partial(_whole, config), **said)
 
 
+def _gently(output, *inputs):
+    """The same numbers with smaller gradients, as rounding grows with their sums."""
+    if not isinstance(output, Tensor) or not output.is_floating_point():
+        return output
+    return output.detach() + (output - output.detach()) / 32
+
+
 def _starts_badly(model: nn.Module) -> str:
     """What is wrong with the initial weights, or with dropout; "" for nothing."""
     try:
@@ -150,7 +157,7 @@ transformer = Exercise(
         ),
         _probe(
             replace(SMALL, source_vocab=19),
-            *(1, 1, 4),
+            *(1, 3, 4),
             when="with vocabularies of one size, but nothing shared: ",
         ),
         *(
@@ -178,6 +185,7 @@ transformer = Exercise(
         ),
     },
     attributes=("config", "positions"),
+    read=_gently,
     initial=_starts_badly,
     lesson="08",
 )
