@@ -32,8 +32,8 @@ PAPER = replace(PAPER, share_embeddings=True)
 def _whole(config: TransformerConfig, made: type) -> nn.Module:
     """The model; its source embedding stands first, and so names what is shared."""
     model = made(config)
-    if first := model._modules.pop("source_embedding", None):
-        model._modules = {"source_embedding": first} | model._modules
+    for name in [x for x in model._modules if x != "source_embedding"]:
+        model._modules[name] = model._modules.pop(name)  # now behind it
     return model
 
 
