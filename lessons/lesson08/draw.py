@@ -1,4 +1,4 @@
-"""Drawings of lesson 08: shapes on their way, parameters, the row that is read."""
+"""Drawings of lesson 08: shapes on their way, parameters, memory."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -16,20 +16,21 @@ from helpers.transformer import Transformer, TransformerConfig
 LEFT, RIGHT = 1.25, 3.75  # the middles of the two columns
 
 
+Words = Callable[[list[int]], Sequence[str]]
+
+
 def draw_shapes(
     source: Tensor,
     target: Tensor,
-    words: Callable[[list[int]], Sequence[str]],
-    vocab_size: int,
+    words: tuple[Words, Words],
+    config: TransformerConfig,
 ) -> None:
     """The way from two sentence pairs to their logits, from top to bottom, with shapes.
 
-    source and target (2, length) are ids, `words` gives their tokens. A model of two
-    layers and 64 features runs, and the shapes are those of its tensors. Large enough
-    for a phone.
+    source and target (2, length) are ids, `words` gives the tokens of each. A model
+    runs, and the shapes are those of its tensors. Large enough for a phone.
     """
-    sizes = {"d_model": 64, "n_heads": 4, "d_ff": 256, "n_layers": 2}
-    model = Transformer(TransformerConfig(vocab_size, vocab_size, **sizes))
+    model = Transformer(config)
     with torch.no_grad():
         embedded = model.positions(model.source_embedding(source))
         memory = model.encode(source)
@@ -40,9 +41,10 @@ def draw_shapes(
     ax = drawing.canvas(5, top + 0.9)
     title = "Two sentence pairs become logits"
     drawing.write(ax, (0.1, top + 0.7), title, size=13, align="left")
-    for x, name, ids in ((LEFT, "source", source), (RIGHT, "target", target)):
+    sides = (LEFT, "source", source), (RIGHT, "target", target)
+    for (x, name, ids), tokens in zip(sides, words, strict=True):
         drawing.write(ax, (x, top + 0.32), f"{name} ids {_shape(ids)}", size=13)
-        _draw_tokens(ax, x, top, [words(row) for row in ids.tolist()], ids)
+        _draw_tokens(ax, x, top, [tokens(row) for row in ids.tolist()], ids)
     layers = model.config.n_layers
     embeds = [_box(ax, (x, 3.65), "embed, positions", 3) for x in (LEFT, RIGHT)]
     encoder = _box(ax, (LEFT, 2.7), f"encoder, {layers} layers", 0)
@@ -72,7 +74,7 @@ def draw_shapes(
         (source.size(1), "source_length"),
         (target.size(1), "target_length"),
         (memory.size(2), "d_model"),
-        (logits.size(2), "vocab_size"),
+        (logits.size(2), "target_vocab"),
     )
     for i, (size, name) in enumerate(axes):
         drawing.write(ax, (0.55, 1.4 - 0.27 * i), str(size), size=12, align="right")
@@ -151,48 +153,3 @@ def memory_bar(gigabytes: Mapping[str, float], *, title: str) -> None:
     ax.spines[["left", "top", "right"]].set_visible(False)
     ax.set_title(title)
     plt.show()
-
-
-def draw_logits(logits: Tensor, read: int, *, title: str) -> None:
-    """All logits of one place (vocab_size,), the one of the token read marked."""
-    _, ax = plt.subplots(figsize=(6.2, 2.5))
-    ax.hist(logits.tolist(), bins=30, color=COLOURS[0], alpha=0.5)
-    own = logits[read].item()
-    ax.axvline(own, color=COLOURS[3], lw=2)
-    words, look = "the token read ", {"color": COLOURS[3], "fontsize": 11}
-    ax.text(own, 0.85 * ax.get_ylim()[1], words, ha="right", **look)
-    ax.set(xlabel="logit", ylabel="tokens", title=title)
-    plt.show()
-
-
-def draw_same_row() -> None:
-    """How the row of the token read comes back to itself in the projection."""
-    ax = drawing.canvas(5, 3.5)
-    title, size = "Tied: the row that is read meets itself", 12
-    drawing.write(ax, (0.1, 3.3), title, size=13, align="left")
-    y, low = 1.85, 0.75
-    (read,) = drawing.tokens(ax, ["chat"], (0.5, y), width=0.75)
-    looks = ((1.65, "row of chat", "weights"), (3, "stream", "stream"))
-    row, stream = (
-        drawing.operation(ax, (x, y), "", role=role, width=1.1, height=0.42)
-        for x, _, role in looks
-    )
-    norm = drawing.operation(ax, (4.2, y), "", role="norm", width=0.8, height=0.42)
-    for block, name in ((row, "row of chat"), (stream, "stream"), (norm, "norm")):
-        drawing.write(ax, (block.x, y), name, size=size)
-    for one, other in ((read, row), (row, stream), (stream, norm)):
-        drawing.arrow(ax, one.right, other.left)
-    drawing.write(ax, (1.65, y + 0.4), "· √d_model", size=size)
-    for x, name in ((2.55, "+ positions"), (3.75, "+ sublayers")):
-        drawing.write(ax, (x, y + 0.9), name, size=size)
-        drawing.arrow(ax, (x, y + 0.75), (stream.x + 0.3 * (x - stream.x), y + 0.21))
-    turn = y - 0.6
-    drawing.write(ax, (4.05, turn + 0.17), "state, length 8", size=size, align="right")
-    ax.plot([norm.x, norm.x, 1], [y - 0.21, turn, turn], color=INK, lw=1.2, zorder=1)
-    rows = (("row of chat", "weights", "8 if alone"), ("row of le", "", "std 1"))
-    for i, (name, role, logit) in enumerate((*rows, ("row of dort", "", "std 1"))):
-        x = 1 + 1.55 * i
-        block = drawing.operation(ax, (x, low), "", role=role, width=1.3, height=0.42)
-        drawing.write(ax, (x, low), name, size=size)
-        drawing.arrow(ax, (x, turn), block.top)
-        drawing.write(ax, (x, 0.3), f"logit: {logit}", size=size)

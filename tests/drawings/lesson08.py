@@ -2,7 +2,10 @@
 
 import torch
 
+from helpers.transformer import TransformerConfig
 from lessons.lesson08 import draw
+
+SIZES = {"d_model": 64, "n_heads": 4, "d_ff": 128, "n_layers": 2}
 
 
 def words(ids):
@@ -13,7 +16,8 @@ def shapes(source_length, target_length):
     source = torch.full((2, source_length), 5)
     target = torch.full((2, target_length), 6)
     source[0, -2:] = 0
-    draw.draw_shapes(source, target, words, 30)
+    config = TransformerConfig(20, 30, **SIZES, share_embeddings=False)
+    draw.draw_shapes(source, target, (words, words), config)
 
 
 def bar():
@@ -38,6 +42,4 @@ DRAWINGS = {
         {"four for each weight": 1, "activations": 13, "start of backward": 7},
         title="Memory",
     ),
-    "logits": lambda: draw.draw_logits(torch.linspace(-2, 4, 30), 29, title="Logits"),
-    "same_row": draw.draw_same_row,
 }
