@@ -1,12 +1,14 @@
-"""Right answers to exercises, as other people write them (lessons 05 to 07)."""
+"""Right answers to exercises, as other people write them (lessons 05 to 08)."""
 
 import torch
 from torch import nn
 
 from helpers import BOS, EOS, PAD
 from helpers.attention import MultiHeadAttention
-from helpers.encoder import EncoderLayer
+from helpers.decoder import Decoder
+from helpers.encoder import Encoder, EncoderLayer
 from helpers.layers import FeedForward, LayerNorm, Residual
+from helpers.positions import PositionalEncoding, TokenEmbedding
 
 
 class Clamped(nn.Module):
@@ -154,7 +156,45 @@ def into_a_table(model, source, *, max_length):
     return table[:, 1 : longest + 1]
 
 
+class ProjectionFirst(nn.Module):
+    """A Transformer with its own masks, whose parts come in another order."""
+
+    def __init__(self, config):
+        super().__init__()
+        self.config, sizes = config, config.layer_sizes()
+        self.projection = nn.Linear(config.d_model, config.target_vocab, bias=False)
+        nn.init.uniform_(self.projection.weight, -0.03, 0.03)
+        self.decoder = Decoder(config.n_layers, sizes)
+        self.encoder = Encoder(config.n_layers, sizes)
+        self.positions = PositionalEncoding(
+            config.d_model, dropout=config.dropout, max_length=config.max_length
+        )
+        self.target_embedding = TokenEmbedding(config.target_vocab, config.d_model)
+        self.source_embedding = TokenEmbedding(config.source_vocab, config.d_model)
+        if config.share_embeddings:
+            for part in (self.target_embedding, self.projection):
+                part.weight = self.source_embedding.weight
+
+    def encode(self, tokens):
+        hidden = (tokens != PAD)[:, None, None]
+        return self.encoder(self.positions(self.source_embedding(tokens)), hidden)
+
+    def decode(self, tokens, memory, source):
+        seen = torch.ones(2 * tokens.shape[-1:], dtype=torch.bool).tril()
+        seen = seen & (tokens != PAD)[:, None, None]
+        x = self.positions(self.target_embedding(tokens))
+        return self.decoder(x, memory, seen, (source != PAD)[:, None, None])
+
+    def project(self, states):
+        return states @ self.projection.weight.T
+
+    def forward(self, source, target):
+        memory = self.encode(source)
+        return self.project(self.decode(target, memory, source))
+
+
 RIGHT = [
+    ("lesson08-transformer", ProjectionFirst),
     ("lesson05-feed_forward", Clamped),
     ("lesson05-layer_norm", BySquares),
     ("lesson05-residual", OwnDropout),

@@ -39,6 +39,9 @@ def disguised(component):
         def forward(self, *inputs, **named):
             return self.made[0].train(self.training)(*inputs, **named)
 
+        def __getattr__(self, name):  # other methods than `forward`
+            return getattr(self.made[0], name)
+
     return Answer
 
 
