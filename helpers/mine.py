@@ -143,7 +143,8 @@ def twin(model: nn.Module) -> nn.Module:
 
     names = [x.name for x in fields(TransformerConfig)]
     config = TransformerConfig(**{name: getattr(model.config, name) for name in names})
-    other, yours = Transformer(config), dict(model.named_parameters())
+    other = Transformer(config)
+    yours = dict(model.named_parameters(remove_duplicate=False))
     for name, weight in other.named_parameters():
         weight.copy_(yours[name])
     device, training = next(model.parameters()).device, model.training
