@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import matplotlib.pyplot as plt
 
-from helpers.plots import drawing
+from helpers.plots import drawing, learning_curves
 from helpers.plots.drawing import ROLES
 from helpers.plots.style import COLOURS, MARKERS, STYLES
 
@@ -93,6 +93,19 @@ def peaks(runs: "DataFrame") -> None:
     ax.minorticks_off()
     ax.set_title("Half the rate, without a ramp, does what the ramp does", loc="left")
     ax.legend(frameon=False, loc="upper left")
+    plt.show()
+
+
+def known_and_new(known: Sequence[float], new: Sequence[float]) -> None:
+    """The losses after each epoch: of sentences trained on, and of new ones."""
+    epochs = range(1, len(known) + 1)
+    learning_curves(
+        {"trained on": (epochs, known), "validation": (epochs, new)},
+        title=f"One seed: {known[-1]:.2f} on known, {new[-1]:.2f} on new sentences",
+        xlabel="epoch",
+        ylabel="loss, nats per token",
+        log=True,
+    )
     plt.show()
 
 

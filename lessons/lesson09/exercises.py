@@ -107,8 +107,8 @@ def _traces(
 ) -> tuple:
     """The losses, the weights after all steps, and those that `watch` has seen."""
     due = [*range(1, len(batches) + 1)]
-    several = isinstance(output, list | tuple | Tensor) and len(output) == len(due)
-    if not several:
+    row = isinstance(output, list | tuple) or getattr(output, "ndim", 0) == 1
+    if not row or len(output) != len(due):
         raise Wrong(f"return a list of {len(due)} losses, one for each batch")
     if any(getattr(loss, "requires_grad", False) for loss in output):
         raise Wrong("keep `loss.item()`: a tensor keeps all that it was made of")

@@ -14,5 +14,6 @@ DRAWINGS = {
             {"start": ["a", "b", "c"], "peak": [0.1, 0.2, 0.3], "loss": [1.0, 2.0, 3.0]}
         )
     ),
+    "known_and_new": lambda: draw.known_and_new([2, 0.1], [2.1, 0.2]),
     "rates": lambda: draw.rates({"falls": lambda step: 1 / step}, steps=9),
 }
