@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from lessons.lesson09 import exercises
+from lessons.studies import study
 
 SEEDS = pytest.mark.parametrize(
     "start", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in (1, 2))]
@@ -43,8 +44,33 @@ def test_each_fault_shows_its_sign(start):
         assert run.exact < 0.02
 
 
+def test_the_study_holds_each_fault_with_its_signs():
+    found = study("training_faults").set_index("fault")
+    assert {*found.index} == {"healthy", *exercises.SIGNS}
+    assert found["training"]["sees the future"].max() < 0.01
+    assert found["exact"]["sees the future"].max() == 0
+    assert found["exchanged"]["healthy"].min() > 7
+
+
 @pytest.mark.slow
 def test_trainings_leave_chance_as_it_was():
     before = torch.get_rng_state()
     exercises.run_with("memory is zeros")
     assert torch.equal(before, torch.get_rng_state())
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (exercises.FAULTS, "✓✓✓"),
+        ({}, "○○○"),
+        (None, "○○○"),
+        ({"A": None, "B": ..., "C": 3}, "○○✗"),
+        ({"A": "rate too high", "B": "padding", "C": ["memory is zeros"]}, "✗✗✗"),
+        (dict.fromkeys("ABC", "memory is zeros"), "✗✗✓"),
+    ],
+)
+def test_a_diagnosis_is_judged_fault_by_fault(answer, says, capsys):
+    exercises.diagnosis(answer)
+    lines = capsys.readouterr().out.splitlines()
+    assert "".join(line[0] for line in lines) == says

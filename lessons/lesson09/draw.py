@@ -1,11 +1,11 @@
-"""Drawings of lesson 09: a training step, and rates over a run."""
+"""Drawings of lesson 09: a training step, rates over a run, and what they lead to."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import matplotlib.pyplot as plt
 
-from helpers.plots import drawing
+from helpers.plots import drawing, learning_curves
 from helpers.plots.drawing import ROLES
 from helpers.plots.style import COLOURS, MARKERS, STYLES
 
@@ -70,20 +70,20 @@ def rates(schedules: Mapping[str, Callable[[int], float]], *, steps: int) -> Non
         look = {"color": COLOURS[i], "ls": STYLES[i], "label": name}
         ax.plot(numbers, [rate(step) for step in numbers], **look)
     ax.set(xlabel="step", ylabel="rate", ylim=(0, None))
-    ax.set_title("The same warm-up and peak; only the cosine ends at 0", loc="left")
+    ax.set_title("Three starts; after a tenth of the run, the same rates", loc="left")
     ax.legend(frameon=False)
     plt.show()
 
 
 def peaks(runs: "DataFrame") -> None:
-    """The loss of each run by its peak rate, with a warm-up and without; means joined.
+    """The loss of each run by its peak rate, for each start; means joined.
 
     runs has a row for each, with the columns start, peak and loss.
     """
     _, ax = plt.subplots(figsize=(5.4, 3.4))
     for i, (name, some) in enumerate(runs.groupby("start", sort=False)):
-        aside = 1.07 if i else 1 / 1.07  # beside one another on a logarithmic axis
-        look = {"color": COLOURS[5 * i], "marker": MARKERS[i], "zorder": 3}
+        aside = 1.06 ** (i - 1)  # beside one another on a logarithmic axis
+        look = {"color": COLOURS[i], "marker": MARKERS[i], "zorder": 3}
         ax.scatter(some["peak"] * aside, some["loss"], s=14, alpha=0.6, **look)
         means = some.groupby("peak")["loss"].mean()
         ax.plot(means.index * aside, means, ls=STYLES[i], label=name, **look)
@@ -91,13 +91,26 @@ def peaks(runs: "DataFrame") -> None:
     ax.set(xscale="log", xlabel="peak rate", ylabel="validation loss, nats")
     ax.set_xticks(places, [f"{place:g}" for place in places])
     ax.minorticks_off()
-    ax.set_title("The warm-up moves the best peak from 0.008 to 0.016", loc="left")
+    ax.set_title("Half the rate, without a ramp, does what the ramp does", loc="left")
     ax.legend(frameon=False, loc="upper left")
     plt.show()
 
 
+def known_and_new(known: Sequence[float], new: Sequence[float]) -> None:
+    """The losses after each epoch: of sentences trained on, and of new ones."""
+    epochs = range(1, len(known) + 1)
+    learning_curves(
+        {"trained on": (epochs, known), "validation": (epochs, new)},
+        title=f"One seed: {known[-1]:.2f} on known, {new[-1]:.2f} on new sentences",
+        xlabel="epoch",
+        ylabel="loss, nats per token",
+        log=True,
+    )
+    plt.show()
+
+
 def trainings(runs: Mapping[str, "Training"], *, guess: float) -> None:
-    """The two curves of each training of exercise 09.3, in four panels.
+    """The two curves of each training of exercise 09.2, in four panels.
 
     The upper two run over powers of ten.
     """

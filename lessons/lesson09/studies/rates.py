@@ -1,70 +1,62 @@
-"""Which learning rate, which schedule, and with a warm-up or without?
+"""Which peak rate, and what does a warm-up do that a smaller early rate does not?
 
-A translator of one layer a side and 32 features, wired as in the paper (norm last),
-trains for two epochs of 3,000 toy sentences, about 200 steps. The rate rises for a
-tenth of the run, or starts at its peak; after that tenth both are the same: they fall
-as the paper's 1/√step, or as a cosine.
+The translator of lessons 08 to 12 trains for two epochs of 3,000 toy sentences. For the
+first tenth of the run, the rate rises to its peak in a straight line; or it is the peak
+from the first step on; or it is half the peak, without a ramp, which adds up to the
+same as the ramp. After that tenth all three have the same rates, a cosine.
 """
 
-import math
-import multiprocessing
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from itertools import product
 
 import torch
 
-from helpers.training import Trainer, TrainingConfig, cosine_rate
-from helpers.translator.small import small_transformer, toy_sentences
+from helpers.batching import bucketed_batches
+from helpers.training import cosine_rate, evaluate_loss, train
+from helpers.transformer import Transformer
+from helpers.translator.small import toy_config, toy_sentences
 
-PEAKS = (0.004, 0.008, 0.016, 0.032, 0.064)
-SEEDS = range(5)
+PEAKS = (0.004, 0.008, 0.016, 0.032)
+STARTS = ("warm-up", "no warm-up", "half, no ramp")
+SEEDS = range(3)
 WARMUP = 0.1  # share of the run
 
 
 def rows(*, tiny: bool = False) -> Iterator[dict]:
-    """A row for each schedule, start, peak rate and seed; `tiny`: a few."""
+    """A row for each start, peak rate and seed; `tiny`: a few."""
+    torch.set_num_threads(1)
     peaks, seeds = (PEAKS[:1], SEEDS[:1]) if tiny else (PEAKS, SEEDS)
-    grid = [
-        {"schedule": schedule, "warm_up": warm_up, "peak": peak, "seed": seed}
-        for seed in seeds
-        for peak in peaks
-        for schedule in ("1/√step", "cosine")
-        for warm_up in (True, False)
-    ]
-    if tiny:
-        yield from (learn(where, sentences=100) for where in grid)
-        return
-    context = multiprocessing.get_context("spawn")
-    one_thread = {"initializer": torch.set_num_threads, "initargs": (1,)}
-    with ProcessPoolExecutor(1, mp_context=context, **one_thread) as pool:
-        yield from pool.map(learn, grid)
+    for seed, peak, start in product(seeds, peaks, STARTS):
+        where = {"start": start, "peak": peak, "seed": seed}
+        loss = learn(**where, sentences=100 if tiny else 3000)
+        yield where | {"loss": round(loss, 3)}
 
 
-def rate_of(schedule: str, warm_up: bool, peak: float) -> Callable[[int, float], float]:
-    """The schedule as a Trainer wants it: (step, share of the run) to a rate."""
+def rate_of(start: str, peak: float, steps: int) -> Callable[[int], float]:
+    """The rate of each step, counted from 1, of a run of so many steps."""
+    early = {
+        "warm-up": lambda share: peak * share / WARMUP,
+        "no warm-up": lambda share: peak,
+        "half, no ramp": lambda share: peak / 2,
+    }[start]
 
-    def rate(step: int, progress: float) -> float:
-        if progress < WARMUP:
-            return peak * progress / WARMUP if warm_up else peak
-        if schedule == "cosine":
-            return cosine_rate(progress, peak=peak, warmup=WARMUP)
-        return peak * math.sqrt(WARMUP / progress)
+    def rate(step: int) -> float:
+        share = step / steps
+        if share < WARMUP:
+            return early(share)
+        return cosine_rate(share, peak=peak, warmup=WARMUP)
 
     return rate
 
 
-def learn(where: dict, sentences: int = 3000) -> dict:
-    """Train one translator; its loss on sentences that it has not seen."""
-    words, seed = toy_sentences(), where["seed"]
-    model = small_transformer(seed, d_model=32, d_ff=64, norm_first=False)
-    config = TrainingConfig(
-        epochs=2,
-        tokens_per_batch=256,
-        label_smoothing=0.0,
-        weight_decay=0.0,
-        seed=seed,
-    )
-    schedule = rate_of(where["schedule"], where["warm_up"], where["peak"])
-    data = words.train[:sentences], words.validation[:500]
-    *_, report = Trainer(model, *data, config, schedule=schedule).fit()
-    return where | {"steps": report.step, "loss": round(report.validation_loss, 3)}
+def learn(start: str, peak: float, seed: int, sentences: int) -> float:
+    """Train one translator; its loss on 500 sentences that it has not seen."""
+    words = toy_sentences()
+    torch.manual_seed(seed)
+    model = Transformer(toy_config())
+    generator, batches = torch.Generator().manual_seed(seed), []
+    for _ in range(2):
+        options = {"tokens_per_batch": 512, "generator": generator}
+        batches += bucketed_batches(words.train[:sentences], **options)
+    train(model, batches, rate_of(start, peak, len(batches)))
+    return evaluate_loss(model, words.validation[:500])
