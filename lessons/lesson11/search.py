@@ -3,9 +3,11 @@
 import itertools
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional as F
 
 from helpers import BOS, EOS, PAD
 
@@ -50,14 +52,14 @@ def scores_from(
 def random_scores(seed: int, vocabulary: int = 7) -> Callable[[Sequence[int]], Tensor]:
     """next_scores of a world in which every beginning has random shares of its own."""
 
-    def next_scores(tokens: Sequence[int]) -> Tensor:
-        name = f"{seed} {[*map(int, tokens)]}".encode()
-        chance = torch.Generator().manual_seed(zlib.crc32(name))
+    @cache
+    def scores_after(name: str) -> Tensor:
+        chance = torch.Generator().manual_seed(zlib.crc32(name.encode()))
         logits = 1.5 * torch.randn(vocabulary, generator=chance)
         logits[[PAD, BOS]] = -torch.inf
         return logits.log_softmax(dim=0)
 
-    return next_scores
+    return lambda tokens: scores_after(f"{seed} {[*map(int, tokens)]}").clone()
 
 
 def all_sentences(longest: int) -> list[list[int]]:
@@ -67,3 +69,12 @@ def all_sentences(longest: int) -> list[list[int]]:
         for size in range(longest + 1)
         for some in itertools.product(WORDS, repeat=size)
     ]
+
+
+@torch.no_grad()
+def log_probability(model: nn.Module, source: Tensor, said: Tensor) -> Tensor:
+    """Log-probability (batch,) of each row of ids: after BOS, up to its EOS."""
+    logits = model(source, F.pad(said[:, :-1], (1, 0), value=BOS))
+    logits[..., [PAD, BOS]] = -torch.inf
+    steps = logits.log_softmax(dim=-1).gather(2, said[..., None])[..., 0]
+    return steps.masked_fill(said == PAD, 0.0).sum(dim=1)

@@ -10,18 +10,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
-import torch
-from torch import Tensor
-from torch.nn import functional as F
-
-from helpers import BOS, EOS, PAD
+from helpers import EOS
 from helpers.batching import make_batch, pad
-from helpers.decoding import beam_search, inference, translate_ids
+from helpers.decoding import beam_search, translate_ids
 from helpers.evaluation import bleu, exact_match
 from helpers.training import Trainer
-from helpers.transformer import Transformer
 from helpers.translator.model import Translator
 from helpers.translator.recipes import RECIPES, build, load_text, trained_toy
+from lessons.lesson11.search import log_probability
 
 SEEDS = range(3)
 SMOOTHINGS = (0.1, 0.0)
@@ -108,12 +104,3 @@ def measure(
         "missed": round((due > found + 1e-4).float().mean().item(), 4),
         "lone": texts.count("?"),
     }
-
-
-def log_probability(model: Transformer, source: Tensor, said: Tensor) -> Tensor:
-    """Log-probability (batch,) of each row of ids, up to its EOS."""
-    with inference(model):
-        logits = model(source, F.pad(said[:, :-1], (1, 0), value=BOS))
-    logits[..., [PAD, BOS]] = -torch.inf
-    steps = logits.log_softmax(dim=-1).gather(2, said[..., None])[..., 0]
-    return steps.masked_fill(said == PAD, 0.0).sum(dim=1)
