@@ -12,7 +12,7 @@ from helpers.plots import drawing, over_seeds
 from helpers.plots.drawing import HIDDEN, INK, ROLES
 from helpers.plots.style import COLOURS
 
-WIDTH, HEIGHT = 0.43, 0.21  # of a cell: a position at a step
+WIDTH, HEIGHT = 0.4, 0.21  # of a cell: a position at a step
 NEW = COLOURS[4]
 LOOKS = {"new": (NEW, "white"), "again": (HIDDEN, "white"), "kept": ("white", INK)}
 
@@ -26,7 +26,7 @@ def draw_cache(written: Sequence[str], source: Sequence[str]) -> None:
     steps, second = len(written), len(written) + 0.5  # where the source begins
     high = steps * HEIGHT
     title = "With a cache no key and no value is computed twice"
-    ax = drawing.canvas(6.5, 2 * high + 2.2, title=title)
+    ax = drawing.canvas(6, 2 * high + 2.2, title=title)
     lower = 0.62
     upper = lower + high + 0.85
     for name, top in (("no cache", upper + high), ("cache", lower + high)):
@@ -54,8 +54,8 @@ def draw_cache(written: Sequence[str], source: Sequence[str]) -> None:
             drawing.write(ax, place, word, size=8)
     for look, text, x in (
         ("new", "computed for the first time", 0.95),
-        ("again", "computed again", 3.4),
-        ("kept", "kept", 5.1),
+        ("again", "computed again", 3.28),
+        ("kept", "kept", 4.98),
     ):
         _cell(ax, (x, 0.36), look)
         drawing.write(ax, (x + WIDTH + 0.08, 0.25), text, align="left")
