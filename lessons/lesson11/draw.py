@@ -1,20 +1,18 @@
-"""Drawings of lesson 11: what a cache saves, cuts of a distribution, a beam's tree."""
+"""Drawings of lesson 11: what a cache saves, a beam's tree, what wider beams write."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
-from torch import Tensor
 
-from helpers import EOS
-from helpers.plots import drawing
+from helpers.plots import drawing, over_seeds
 from helpers.plots.drawing import HIDDEN, INK, ROLES
 from helpers.plots.style import COLOURS
 
-WIDTH, HEIGHT = 0.43, 0.21  # of a cell: a position at a step
+WIDTH, HEIGHT = 0.4, 0.21  # of a cell: a position at a step
 NEW = COLOURS[4]
 LOOKS = {"new": (NEW, "white"), "again": (HIDDEN, "white"), "kept": ("white", INK)}
 
@@ -28,7 +26,7 @@ def draw_cache(written: Sequence[str], source: Sequence[str]) -> None:
     steps, second = len(written), len(written) + 0.5  # where the source begins
     high = steps * HEIGHT
     title = "With a cache no key and no value is computed twice"
-    ax = drawing.canvas(6.5, 2 * high + 2.2, title=title)
+    ax = drawing.canvas(6, 2 * high + 2.2, title=title)
     lower = 0.62
     upper = lower + high + 0.85
     for name, top in (("no cache", upper + high), ("cache", lower + high)):
@@ -56,8 +54,8 @@ def draw_cache(written: Sequence[str], source: Sequence[str]) -> None:
             drawing.write(ax, place, word, size=8)
     for look, text, x in (
         ("new", "computed for the first time", 0.95),
-        ("again", "computed again", 3.4),
-        ("kept", "kept", 5.1),
+        ("again", "computed again", 3.28),
+        ("kept", "kept", 4.98),
     ):
         _cell(ax, (x, 0.36), look)
         drawing.write(ax, (x + WIDTH + 0.08, 0.25), text, align="left")
@@ -71,109 +69,60 @@ def _cell(ax: Axes, corner: tuple[float, float], look: str) -> None:
     ax.add_patch(Rectangle(place, WIDTH * 0.94, HEIGHT * 0.9, **style))
 
 
-def draw_shares(
-    panels: Mapping[str, Sequence[Tensor]],
-    words: Sequence[Sequence[str]],
-    sources: Sequence[str],
+def draw_tree(
+    first: Mapping[str, float],
+    then: Mapping[str, Mapping[str, float]],
+    beam_size: int,
     *,
     title: str,
 ) -> None:
-    """The probabilities of the likeliest words and of all others together.
+    """Two steps of a beam search, the best on top; what is dropped in grey.
 
-    A row for each way to draw; a column for each distribution, with its own words and
-    the source that it is for. A word that is cut off has no bar.
+    first: the share of each first word; then: those of the words that follow it. A box
+    shows a word, its log-probability, and the sum of these so far.
     """
-    size = {"figsize": (6.5, 1.05 * len(panels) + 1.2)}
-    figure, axes = plt.subplots(
-        len(panels), len(words), sharex="col", sharey=True, squeeze=False, **size
-    )
-    for row, (name, columns) in zip(axes, panels.items(), strict=True):
-        for ax, shares, likeliest in zip(row, columns, words, strict=True):
-            first = [*shares[: len(likeliest)].tolist()]
-            first += [0.0] * (len(likeliest) - len(first))
-            heights = [*first, shares[len(likeliest) :].sum().item()]
-            colours = [COLOURS[3]] * len(first) + [HIDDEN]
-            bars = ax.bar([*likeliest, "others"], heights, color=colours)
-            text = [f"{x:.2f}" if x else "" for x in heights]
-            ax.bar_label(bars, text, size=9)
-            ax.set(ylim=(0, 1.35), yticks=(0, 1))
-            ax.tick_params(axis="x", rotation=45)
-        row[0].set_ylabel(name)
-    for ax, source in zip(axes[0], sources, strict=True):
-        ax.set_title(source, size=9, style="italic")
-    figure.supylabel("probability", size=10)
-    figure.suptitle(title, x=0.02, ha="left", fontsize=11)
+    totals = {(): 0.0} | {(word,): math.log(share) for word, share in first.items()}
+    for word, shares in then.items():
+        totals |= {(word, x): totals[word,] + math.log(y) for x, y in shares.items()}
+    _, ax = plt.subplots(figsize=(6, 4.2))
+    node = {"ha": "center", "va": "center", "size": 9, "linespacing": 1.2}
+    ax.text(0, 0, "<bos>", bbox={"fc": "white", "ec": INK}, **node)
+    heights = {(): 0.0}
+    for step in (1, 2):
+        found = [words for words in totals if len(words) == step]
+        found.sort(key=lambda words: -totals[words])
+        for rank, words in enumerate(found):
+            start, heights[words] = words[:-1], -float(rank)
+            kept = rank < beam_size
+            ec, ink = (ROLES["query"], INK) if kept else ("0.75", "0.5")
+            ends = [step - 1, step], [heights[start], -rank]
+            ax.plot(*ends, color=ec, lw=2 if kept else 1, zorder=1)
+            own = totals[words] - totals[start]
+            said = f"{words[-1]}  {own:.2f}\nsum {totals[words]:.2f}"
+            box = {"fc": "white", "ec": ec, "lw": 2 if kept else 1}
+            ax.text(step, -rank, said.replace("-", "−"), color=ink, bbox=box, **node)
+    ax.set(xlim=(-0.3, 2.4), ylim=(0.5 - len(found), 0.6), yticks=[])
+    ax.set(xticks=range(3), xlabel="step", ylabel="best on top")
+    ax.set_title(title)
     plt.show()
 
 
-def scores_from(table: Mapping[tuple, Mapping[Any, float]]) -> Callable:
-    """next_scores for `search`, from {tokens so far: {token: its share}}."""
+def wider_beams(runs: pd.DataFrame, wanted: float, *, title: str) -> None:
+    """What beams of several sizes write: tokens a sentence, and BLEU over greedy.
 
-    def next_scores(tokens: tuple) -> dict:
-        shares = table.get(tokens, {"<eos>": 1.0})
-        return {token: math.log(share) for token, share in shares.items()}
-
-    return next_scores
-
-
-def search(
-    next_scores: Callable[[tuple], Mapping[Any, float]],
-    beam_size: int,
-    steps: int,
-    *,
-    end: Any = EOS,
-) -> list[list[tuple[tuple, float]]]:
-    """A beam search that tells all: each step's candidates, the best first.
-
-    next_scores maps the tokens so far to {token: log-probability}; a candidate is
-    (tokens, log-probability).
+    runs: a row for each smoothing, seed and beam; wanted: the references' tokens.
     """
-    beam, seen = [((), 0.0)], []
-    for _ in range(steps):
-        candidates = [entry for entry in beam if entry[0][-1:] == (end,)]
-        for tokens, total in beam:
-            if tokens[-1:] != (end,):
-                for token, score in next_scores(tokens).items():
-                    candidates.append(((*tokens, token), total + score))
-        candidates.sort(key=lambda candidate: candidate[1], reverse=True)
-        beam = candidates[:beam_size]
-        seen.append(candidates)
-    return seen
-
-
-def draw_tree(
-    steps: Sequence[Sequence[tuple[tuple, float]]],
-    beam_size: int,
-    *,
-    title: str,
-    shown: int = 5,
-) -> None:
-    """Candidates by step, the best on top; those that are dropped in grey.
-
-    steps: for each step all candidates (tokens, log-probability), the best first. Under
-    a token stand its own log-probability and the sum. Dotted: it has ended.
-    """
-    node = {"ha": "center", "va": "center", "size": 8.5, "linespacing": 1.2}
-    _, ax = plt.subplots(figsize=(6.5, 0.8 * shown + 0.5))
-    ax.text(0, 0, "<bos>", bbox={"fc": "white", "ec": COLOURS[0]}, **node)
-    kept = {(): (0, 0, 0.0)}  # tokens -> step, height, log-probability
-    for step, candidates in enumerate(steps, start=1):
-        before, kept = kept, {}
-        for rank, (tokens, total) in enumerate(candidates[:shown]):
-            ended = tokens in before
-            x, y, start = before[tokens if ended else tokens[:-1]]
-            ec, ink, width = "0.75", "0.5", 1
-            if rank < beam_size:
-                kept[tokens] = (step, -rank, total)
-                ec, ink, width = ROLES["query"], INK, 2
-            style = {"lw": width, "ls": ":" if ended else "-", "zorder": 1}
-            ax.plot([x, step], [y, -rank], color=ec, **style)
-            own = "" if ended else f"\n{total - start:.2f}"
-            said = f"{tokens[-1]}{own}\nsum {total:.2f}".replace("-", "−")
-            ax.text(
-                step, -rank, said, color=ink, bbox={"fc": "white", "ec": ec}, **node
-            )
-    ax.set(xlim=(-0.3, len(steps) + 0.4), ylim=(0.5 - shown, 0.6), yticks=[])
-    ax.set(xticks=range(len(steps) + 1), xlabel="step", ylabel="best on top")
-    ax.set_title(title)
+    kinds = {0.1: "with label smoothing", 0.0: "without"}
+    table = runs.assign(student=runs["smoothing"].map(kinds))
+    table["beam"] = table["beam"].astype(str)
+    _, (upper, lower) = plt.subplots(2, 1, figsize=(5.4, 5), sharex=True)
+    for ax, y in ((upper, "tokens"), (lower, "gain")):
+        over_seeds(table, x="beam", y=y, hue="student", title="", ax=ax)
+    upper.axhline(wanted, color="grey", lw=0.8, ls="--")
+    upper.text(-0.4, wanted + 0.08, "references", size=9, color="0.4")
+    lower.axhline(0, color="grey", lw=0.8)
+    upper.set(ylabel="tokens a sentence", ylim=(4.2, 8))
+    upper.set_title(title)
+    lower.set(xlabel="beam size", ylabel="BLEU over greedy")
+    lower.get_legend().remove()
     plt.show()
