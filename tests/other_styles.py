@@ -1,4 +1,6 @@
-"""Right answers to exercises, as other people write them (lessons 05 to 09)."""
+"""Right answers to exercises, as other people write them (lessons 05 to 11)."""
+
+import heapq
 
 import torch
 from torch import nn
@@ -214,6 +216,27 @@ def by_scheduler(model, batches, rate, watch=None):
     return losses
 
 
+@torch.no_grad()
+def in_one_line(layer, x, past, source, memory_mask=None):
+    own, other = layer.self_attention, layer.cross_attention
+    first, second, third = layer.residuals
+    x = first(x, lambda y: own.attend(y, *past.extend(*own.project(y, y))))
+    x = second(x, lambda y: other.attend(y, source.keys, source.values, memory_mask))
+    return third(x, lambda y: layer.feed_forward(y))
+
+
+def with_a_heap(next_scores, beam_size, max_length):
+    beam = [(0.0, ())]
+    for _ in range(max_length):
+        new = [one for one in beam if one[1][-1:] == (EOS,)]
+        for total, ids in beam:
+            if ids[-1:] != (EOS,):
+                scores = next_scores(list(ids)).tolist()
+                new += [(total + s, (*ids, i)) for i, s in enumerate(scores)]
+        beam = heapq.nlargest(beam_size, new)
+    return torch.tensor(beam[0][1])
+
+
 RIGHT = [
     ("lesson08-transformer", ProjectionFirst),
     ("lesson05-feed_forward", Clamped),
@@ -226,4 +249,6 @@ RIGHT = [
     ("lesson07-greedy_decode", row_by_row),
     ("lesson07-greedy_decode", into_a_table),
     ("lesson09-train", by_scheduler),
+    ("lesson11-layer_step", in_one_line),
+    ("lesson11-beam_search", with_a_heap),
 ]
