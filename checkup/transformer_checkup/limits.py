@@ -12,7 +12,6 @@ from transformer_checkup.state import converted, in_mode, own_gradients
 from transformer_checkup.structure import is_attention, is_layer
 from transformer_checkup.subject import (
     MISMATCH,
-    PAD,
     Fails,
     Subject,
     Suspect,
@@ -47,7 +46,7 @@ def finite_in_half_precision(subject: Subject) -> str:
     source, target = subject.sentences()
     for side in (source, target if source is None else None):
         if side is not None:
-            side[1:, -2:] = PAD
+            side[1:, -2:] = subject.pad
     with torch.autocast(subject.device.type, dtype=torch.float16):
         try:
             logits = subject.logits(source, target)
@@ -58,7 +57,7 @@ def finite_in_half_precision(subject: Subject) -> str:
             cause = FILLED if "overflow" in str(failure) else UNFIT
             raise Fails(str(failure), suspects=[Suspect(where, cause)]) from failure
         where = first_nan(trace(subject, source, target))
-    real = written(subject, (source, target)) != PAD
+    real = written(subject, (source, target)) != subject.pad
     check_finite(logits, real, "in half precision", where, FILLED)
     _check_large_scores(subject)
     return "in half precision every logit is finite"
@@ -99,7 +98,7 @@ def finite_without_source(subject: Subject) -> str:
     there, and the same module does not in training.
     """
     source, target = batch = subject.sentences()
-    (target if source is None else source)[1] = PAD
+    (target if source is None else source)[1] = subject.pad
     what = "source" if subject.kind == "encoder-decoder" else "sentence"
     when = f"with a {what} of nothing but PAD"
     logits = subject.logits(*batch)

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from transformer_checkup.state import converted
-from transformer_checkup.subject import FIRST_WORD, Fails, Subject
+from transformer_checkup.subject import Fails, Subject
 from transformer_checkup.verdict import TOLERANCE
 
 # A model with faint weights moves its logits by order, or by a leak, far less than by
@@ -40,28 +40,23 @@ def about(values: Tensor) -> str:
     return f"≈ {values.max().item():.2f}"
 
 
-def replace_word(target: Tensor, position: int, vocab: int) -> Tensor:
-    """The target with another ordinary word at `position` of the first sentence."""
-    ordinary = vocab - FIRST_WORD
-    other = target.clone()
-    word = other[0, position] - FIRST_WORD
-    other[0, position] = (word + 1) % ordinary + FIRST_WORD
+def replace_word(subject: Subject, target: Tensor, position: int) -> Tensor:
+    """The target with another word at `position` of the first sentence."""
+    other, words = target.clone(), target[:1, position]
+    other[0, position] = subject.next_words(words, subject.target_vocab)[0]
     return other
 
 
-def other_words(side: Tensor, vocab: int) -> Tensor:
-    """Other ordinary words in all places but the first."""
-    ordinary, first = vocab - FIRST_WORD, FIRST_WORD
-    other = side.clone()
-    other[:, 1:] = (side[:, 1:] - first + 1) % ordinary + first
-    return other
+def other_words(subject: Subject, side: Tensor, vocab: int) -> Tensor:
+    """Other words in all places but the first."""
+    return torch.cat([side[:, :1], subject.next_words(side[:, 1:], vocab)], 1)
 
 
 def loss_of(logits: Tensor, tokens: Tensor) -> Tensor:
-    """Mean cross-entropy against the next token of each; the last one ends with BOS.
+    """Mean cross-entropy against the next token of each; the first follows the last.
 
-    The first token stands in for an end mark: any fixed id will do. States that are no
-    logits are read by a fixed random vector, so that they have a gradient at all.
+    As an end mark any fixed id will do. States that are no logits are read by a fixed
+    random vector, so that they have a gradient at all.
     """
     if not _are_logits(logits, tokens):
         weights = torch.linspace(-1, 1, logits.size(-1), device=logits.device)

@@ -5,8 +5,8 @@ from torch import Tensor
 
 from transformer_checkup.hooks import Call, along, close, trace
 from transformer_checkup.leaks import BASIS, DECODES, changes_by_word
-from transformer_checkup.measures import FAINT, change, in_double, other_words, spread
-from transformer_checkup.state import in_mode, shaken
+from transformer_checkup.measures import FAINT, change, in_double, other_words
+from transformer_checkup.state import shaken
 from transformer_checkup.structure import Block, blocks, embeddings, is_attention
 from transformer_checkup.subject import Fails, Subject, Suspect, Unknown, named
 from transformer_checkup.verdict import TOLERANCE, property_check
@@ -53,7 +53,7 @@ def _order_matters(
 def _source_order(subject: Subject, source: Tensor, target: Tensor | None) -> None:
     """Raise Fails if the encoder's side is a bag of words."""
     places = torch.tensor([*SHUFFLE, *range(len(SHUFFLE), source.size(1))])
-    other = other_words(source, subject.source_vocab)
+    other = other_words(subject, source, subject.source_vocab)
     before, shuffled, changed = (
         subject.logits(side, target) for side in (source, source[:, places], other)
     )
@@ -110,7 +110,7 @@ def _target_order(subject: Subject, source: Tensor | None, target: Tensor) -> No
         )
     exchanged, other = target.clone(), target.clone()
     exchanged[:, [1, 3]] = target[:, [3, 1]]
-    other[:, [1, 3]] = other_words(target, subject.target_vocab)[:, [1, 3]]
+    other[:, [1, 3]] = other_words(subject, target, subject.target_vocab)[:, [1, 3]]
     at_end = [_at_end(subject, block, source, t) for t in (target, exchanged, other)]
     if close(at_end[0], at_end[1]) and not close(at_end[0], at_end[2]):
         raise Fails(
@@ -194,38 +194,3 @@ def reads_its_own_token(subject: Subject) -> str:
             ],
         )
     return "every position's logits move with the token that stands there"
-
-
-@property_check(*BASIS, kinds=DECODES, rouse=True)
-def steps_equal_parallel(subject: Subject) -> str:
-    """Decoding token by token gives the logits of all tokens at once.
-
-    Holds for every model whose caches are right.
-    """
-    if subject.steps is None:
-        raise Unknown("no `steps` given")
-    source, target = subject.sentences()
-    with in_mode(subject.module, training=False), torch.no_grad():
-        try:
-            steps = subject.call(subject.steps, source, target)
-        except Fails as failure:
-            said = str(failure).replace("the model", "`steps`", 1)
-            raise Fails(said, suspects=failure.suspects) from failure
-    changes = change(subject.logits(source, target), steps)
-    wrong = (changes > TOLERANCE).any(0).nonzero()
-    if len(wrong):
-        raise Fails(
-            "step by step, the logits differ by up to "
-            f"{spread(changes.max().item())}, first at position {int(wrong[0])}",
-            suspects=_of_steps(subject, source, target),
-        )
-    return "step by step and all at once the logits are the same"
-
-
-def _of_steps(subject: Subject, source: Tensor | None, target: Tensor) -> list[Suspect]:
-    """What a step does otherwise than the run of all tokens at once."""
-    if changes_by_word(subject, source, target).triu(1).max() > TOLERANCE:
-        return [Suspect("", "all at once it sees the future, which no step can")]
-    anew = "positions that start anew with the cache at every step"
-    cache = "a cache that is overwritten, or a mask that only the parallel run gets"
-    return [Suspect("", anew), Suspect("", cache)]

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from transformer_checkup.hooks import ROUNDING, along, close, first_difference_of, trace
 from transformer_checkup.measures import replace_word
-from transformer_checkup.subject import PAD, Subject, named
+from transformer_checkup.subject import Subject, named
 
 Batch = tuple[Tensor | None, Tensor | None]
 PIECES = (1, 2, 3)  # as many streams of one length may stand behind each other
@@ -20,7 +20,7 @@ def first_to_see(
     bar is what passes for rounding in the logits, in their spread.
     """
     source, target = batch
-    other = replace_word(target, position, subject.target_vocab)
+    other = replace_word(subject, target, position)
     length, equal = target.size(1), partial(close, rounding=min(bar, ROUNDING))
 
     def same(one: Tensor, two: Tensor) -> bool | None:
@@ -69,7 +69,8 @@ def first_to_mix(subject: Subject, batch: Batch, row: int, bar: float) -> str | 
     """The first module at which the neighbours move a sentence."""
     equal = partial(close, rounding=min(bar, ROUNDING))
     real = {
-        side.size(1): int((side[row] != PAD).sum()) for _, side in subject.sides(*batch)
+        side.size(1): int((side[row] != subject.pad).sum())
+        for _, side in subject.sides(*batch)
     }
 
     def same(one: Tensor, two: Tensor) -> bool | None:

@@ -62,14 +62,11 @@ from transformer_checkup.lengths import length_generic
 from transformer_checkup.limits import finite_in_half_precision, finite_without_source
 from transformer_checkup.maps import attention_is_sound
 from transformer_checkup.moves import dtype_moves, modes_differ_by_dropout
-from transformer_checkup.order import (
-    order_aware,
-    reads_its_own_token,
-    steps_equal_parallel,
-)
+from transformer_checkup.order import order_aware, reads_its_own_token
 from transformer_checkup.registered import state_is_saved, state_moves
 from transformer_checkup.report import CHECKS, Report, assert_sound, examine, failing
 from transformer_checkup.residuals import residuals_carry
+from transformer_checkup.steps import steps_equal_parallel
 from transformer_checkup.subject import Subject, Suspect
 from transformer_checkup.verdict import TOLERANCE, Verdict
 from transformer_checkup.weights import weights_shared_as_meant

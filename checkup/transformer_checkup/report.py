@@ -17,6 +17,7 @@ from transformer_checkup import (
     order,
     registered,
     residuals,
+    steps,
     weights,
 )
 from transformer_checkup.subject import Subject, Suspect, says
@@ -35,6 +36,7 @@ THEMES = (
     leaks,
     lengths,
     order,
+    steps,
     crossing,
     maps,
     residuals,

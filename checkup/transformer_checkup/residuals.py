@@ -140,8 +140,8 @@ def _two_batches(subject: Subject) -> list[tuple]:
     """Sentences, and others in their places."""
     source, target = subject.sentences()
     others = (
-        None if source is None else other_words(source, subject.source_vocab),
-        None if target is None else other_words(target, subject.target_vocab),
+        None if source is None else other_words(subject, source, subject.source_vocab),
+        None if target is None else other_words(subject, target, subject.target_vocab),
     )
     return [(source, target), others]
 

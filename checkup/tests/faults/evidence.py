@@ -12,7 +12,7 @@ from transformer_checkup.adapters import of_hugging_face
 from transformer_checkup.report import CHECKS, READ_OFF, Report, chosen
 from transformer_checkup.subject import Subject, Suspect
 
-OFFERED = ("steps", "left_padding")  # what a model has beside its forward
+OFFERED = ("steps", "beams", "loss", "left_padding")  # beside its forward
 ADAPTERS = {COURSE: of_course, HUGGING_FACE: of_hugging_face, READING: of_reading}
 
 
