@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from transformer_checkup.subject import TRIED, Subject, Unknown
+from transformer_checkup.subject import TRIED, Subject, Unknown, says
 
 # Of Hugging Face's models: parts that the logits do not go through.
 UNUSED = ("pooler", "contact_head")
@@ -140,7 +140,7 @@ class _Calls:
         *source, target = sides
         labels = target.masked_fill(target == self.pad, -100)
         if source:
-            target, labels = target[:, :-1], labels[:, 1:]
+            target, labels = target[:, :-1], labels[:, 1:].contiguous()
         output = self.model(
             **self._named(*source, target), labels=labels, use_cache=False
         )
@@ -176,7 +176,11 @@ class _Calls:
             named = self._named(*source, part)
             if not source:
                 named["attention_mask"] = (target[:, :end] != self.pad).long()
-            output = self.model(**named, past_key_values=cache, use_cache=True)
+            try:
+                output = self.model(**named, past_key_values=cache, use_cache=True)
+            except Exception as error:
+                said = f"the adapter finds no way to its cache: {says(error)}"
+                raise Unknown(said) from error
             cache = getattr(output, "past_key_values", None)
             if cache is None:
                 raise Unknown("the model returns no cache")

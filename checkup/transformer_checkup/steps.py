@@ -138,7 +138,7 @@ def _same(one: Tensor, other: Tensor) -> bool | None:
 def _aligned(
     whole: list[Call], pieces: list[Call], length: int
 ) -> tuple[list[Call], list[Call]]:
-    """The calls of both runs, those of the steps joined to one for each of the whole."""
+    """The calls of both runs, those of the steps joined, one for each of the whole."""
     counts, by_name = {}, {}
     for call in whole:
         counts[call.name] = counts.get(call.name, 0) + 1
@@ -149,17 +149,13 @@ def _aligned(
         number = seen[call.name] = seen.get(call.name, -1) + 1
         parts = by_name.get(call.name, [])[number :: counts[call.name]]
         if parts:
-            made = (
-                [
-                    _joined([*same], one, length)
-                    for one, *same in zip(*sides, strict=False)
-                ]
-                for sides in (
-                    (call.inputs, *(p.inputs for p in parts)),
-                    (call.outputs, *(p.outputs for p in parts)),
-                )
-            )
-            joined.append(Call(call.name, *made))
+            sides = [(call.inputs, [p.inputs for p in parts])]
+            sides.append((call.outputs, [p.outputs for p in parts]))
+            made = [
+                [_joined([*p], t, length) for t, *p in zip(due, *given, strict=False)]
+                for due, given in sides
+            ]
+            joined.append(Call(call.name, *made, where=call.where))
     return whole, joined
 
 

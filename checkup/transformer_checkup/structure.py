@@ -95,6 +95,17 @@ def _makes_queries(module: nn.Module) -> bool:
     return "qkv" in letters or ("q" in letters and bool({"k", "kv"} & letters))
 
 
+def values_of(block: Block) -> list[str]:
+    """The layers that make the values, or all three, in a block's own forward."""
+    return [
+        f"{block.name}.{name}"
+        for name, part in block.module.named_children()
+        if isinstance(part, nn.Linear)
+        and (found := MADE.fullmatch(name.lower()))
+        and "v" in found[1]
+    ]
+
+
 def _feeds_forward(module: nn.Module) -> bool:
     """Whether there are three matrices beside an attention's, two that widen."""
     own = {
