@@ -55,13 +55,13 @@ def _check_padding_rows(subject: Subject, module: nn.Module) -> None:
         part = module.get_submodule(call.name)
         row = getattr(part, "padding_idx", None)
         ids = [t for t in call.inputs if not t.is_floating_point()]
-        if isinstance(part, nn.Embedding) and row is not None:
-            if any((t == row).any() for t in ids):
-                raise Fails(
-                    f"row {row} of {call.name} is read without padding, and never "
-                    "learns: it is the `padding_idx`",
-                    suspects=[Suspect(call.name, PADDING_ROW)],
-                )
+        known = isinstance(part, nn.Embedding) and row is not None
+        if known and any((t == row).any() for t in ids):
+            raise Fails(
+                f"row {row} of {call.name} is read without padding, and never learns: "
+                "it is the `padding_idx`",
+                suspects=[Suspect(call.name, PADDING_ROW)],
+            )
 
 
 def _idle_for_good(subject: Subject, module: nn.Module) -> list[str]:
@@ -141,8 +141,8 @@ def _unread(subject: Subject, name: str, rows: Tensor) -> bool:
     batch, part = subject.sentences(), subject.module.get_submodule(name)
     if last_output(subject, name, *batch) is None:
         raise Unknown(
-            f"no gradient reaches {int(rows.sum())} rows of {name}.weight; whether they "
-            "are read cannot be told, as it is not called as a module"
+            f"no gradient reaches {int(rows.sum())} rows of {name}.weight; whether "
+            "they are read cannot be told, as it is not called as a module"
         )
     before = subject.logits(*batch)
     with disturbed(part, lambda output: output + 9 * torch.randn_like(output) * rows):

@@ -116,7 +116,7 @@ def _minded(subject: Subject, batch: Batch, bar: float) -> str:
                     title="Padding moves the logits of real tokens",
                     ylabel="where the PADs are",
                 ),
-                of_leak(subject, where, "padding"),
+                of_leak(subject, where, "front" if in_front else "padding"),
             )
     places = "before or behind" if subject.left_padding else "behind"
     sides = " or ".join(side for side, _ in _with_pads(subject, batch, "behind"))

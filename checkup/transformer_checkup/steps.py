@@ -161,7 +161,9 @@ def _aligned(
 
 def _joined(parts: list[Tensor], whole: Tensor, length: int) -> Tensor:
     """The steps' tensors as one of the whole's shape, if they are pieces of it."""
-    if len(parts) == 1 or whole.dim() != parts[-1].dim() or whole.dim() < 2:
+    if len(parts) == 1 or {p.dim() for p in (*parts, whole)} - {2, 3, 4}:
+        return parts[-1]
+    if len({p.dim() for p in (*parts, whole)}) > 1:
         return parts[-1]
     if all(p.shape == whole.shape for p in parts):  # all anew, padded to one length
         axis = -2 if whole.dim() > 3 and length <= whole.size(-2) else 1
