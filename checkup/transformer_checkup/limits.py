@@ -7,7 +7,7 @@ from torch import Tensor
 
 from transformer_checkup.hooks import first_nan, trace
 from transformer_checkup.hooks import where_it_stops as stops_at
-from transformer_checkup.measures import loss_of, written
+from transformer_checkup.measures import Numbers, loss_of, written
 from transformer_checkup.state import converted, in_mode, own_gradients
 from transformer_checkup.structure import is_attention, is_layer
 from transformer_checkup.subject import (
@@ -49,7 +49,8 @@ def finite_in_half_precision(subject: Subject) -> str:
             side[1:, -2:] = subject.pad
     with torch.autocast(subject.device.type, dtype=torch.float16):
         try:
-            logits = subject.logits(source, target)
+            with Numbers() as numbers:
+                logits = subject.logits(source, target)
         except Fails as failure:
             if MISMATCH.search(str(failure)):
                 raise Unknown(f"{failure}: autocast mixes dtypes") from failure
@@ -60,6 +61,8 @@ def finite_in_half_precision(subject: Subject) -> str:
     real = written(subject, (source, target)) != subject.pad
     check_finite(logits, real, "in half precision", where, FILLED)
     _check_large_scores(subject)
+    if torch.float16 not in numbers.seen:
+        raise Unknown("autocast finds nothing in it that it would make in 16 bits")
     return "in half precision every logit is finite"
 
 
@@ -80,7 +83,8 @@ def _check_large_scores(subject: Subject) -> None:
         suppress(Fails),
     ):
         where = first_nan(trace(subject, *subject.sentences()))
-    if where and any(f"{where}.".startswith(f"{name}.") for name, _ in attentions):
+    inside = any(f"{where}.".startswith(f"{name}.") for name, _ in attentions)
+    if loud and (inside or where == ""):
         raise Fails(
             "with the weights of attention thirty times as large, as training may make "
             f"them, it makes NaN, first in {named(where)}",

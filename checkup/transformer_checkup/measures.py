@@ -96,23 +96,23 @@ def exactly(subject: Subject) -> Iterator[float]:
         yield TOLERANCE
         return
     with converted(subject.module, to_double):
-        with _SmallerNumbers() as smaller:
+        with Numbers() as numbers:
             subject.logits(*subject.sentences())
-        yield FAINT if smaller.seen else EXACT
+        yield EXACT if numbers.seen <= {torch.float64} else FAINT
 
 
-class _SmallerNumbers(TorchDispatchMode):
-    """Sees whether an operation gives floating-point numbers that are not double."""
+class Numbers(TorchDispatchMode):
+    """Sees in which floating-point dtypes operations give their results."""
 
-    seen = False
+    def __init__(self):
+        super().__init__()
+        self.seen: set[torch.dtype] = set()
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):  # noqa: ANN001
         given = function(*args, **(kwargs or {}))
-        self.seen |= any(
-            t.is_floating_point() and t.dtype != torch.float64
-            for t in (given if isinstance(given, list | tuple) else [given])
-            if isinstance(t, Tensor)
-        )
+        found = given if isinstance(given, list | tuple) else [given]
+        tensors = [t for t in found if isinstance(t, Tensor) and t.is_floating_point()]
+        self.seen |= {t.dtype for t in tensors}
         return given
 
 

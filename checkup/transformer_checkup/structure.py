@@ -26,9 +26,12 @@ class Block:
 
 
 def lists_of_modules(module: nn.Module) -> Iterator[tuple[str, nn.Module]]:
-    """Every ModuleList and Sequential, by name, the outer before the inner."""
+    """Every ModuleList, Sequential and dict of layers, by name, the outer first."""
     for name, part in module.named_modules():
-        if isinstance(part, LISTS):
+        of_layers = isinstance(part, nn.ModuleDict) and _is_stack(part)
+        if isinstance(part, LISTS) or (
+            of_layers and all(map(attends, part.children()))
+        ):
             yield name, part
 
 
@@ -56,7 +59,7 @@ def _is_stack(part: nn.Module) -> bool:
     children = [*part.children()]
     alike = len({type(child) for child in children}) == 1
     if isinstance(part, nn.ModuleDict):
-        return alike and len(children) > 1
+        return alike and len(part) > 1
     if not isinstance(part, LISTS):
         return False
     return alike or all(
