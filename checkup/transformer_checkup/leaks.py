@@ -25,7 +25,7 @@ from transformer_checkup.places import (
     row_of,
 )
 from transformer_checkup.state import kept_buffers
-from transformer_checkup.subject import Fails, Subject
+from transformer_checkup.subject import Fails, Subject, Unknown
 from transformer_checkup.suspects import of_leak, of_memory
 from transformer_checkup.verdict import TOLERANCE, property_check
 
@@ -49,6 +49,8 @@ def causal(subject: Subject) -> str:
 def _seen(subject: Subject, batch: Batch, bar: float) -> str:
     """Raise Fails if a new token moves what stands before it."""
     changes = changes_by_word(subject, *batch)
+    if not changes.any():
+        raise Unknown("no token moves any logits, so that none could be seen early")
     leaks = changes.triu(1)  # outputs before the changed position
     if not leaks.max() > bar:
         return "no position's logits move when a later target token changes"

@@ -9,7 +9,7 @@ from transformer_checkup.hooks import first_nan, trace
 from transformer_checkup.hooks import where_it_stops as stops_at
 from transformer_checkup.measures import Numbers, loss_of, written
 from transformer_checkup.state import converted, in_mode, own_gradients
-from transformer_checkup.structure import is_attention, is_layer
+from transformer_checkup.structure import MADE, is_attention, is_layer
 from transformer_checkup.subject import (
     MISMATCH,
     Fails,
@@ -60,23 +60,29 @@ def finite_in_half_precision(subject: Subject) -> str:
         where = first_nan(trace(subject, source, target))
     real = written(subject, (source, target)) != subject.pad
     check_finite(logits, real, "in half precision", where, FILLED)
-    _check_large_scores(subject)
+    made_large = _check_large_scores(subject)
     if torch.float16 not in numbers.seen:
         raise Unknown("autocast finds nothing in it that it would make in 16 bits")
+    if not made_large:
+        raise Unknown("finite, but no attention is found whose scores could be large")
     return "in half precision every logit is finite"
 
 
-def _check_large_scores(subject: Subject) -> None:
-    """Raise Fails if an attention with weights thirty times as large makes NaN."""
-    if subject.module is None:
-        return
-    parts = [*subject.module.named_modules()]
-    attentions = [
-        (name, part)
-        for name, part in parts
-        if is_attention(name, part) and not is_layer(part)
-    ]
-    loud = {id(p) for _, part in attentions for p in part.parameters()}
+def _check_large_scores(subject: Subject) -> bool:
+    """Raise Fails if an attention with weights thirty times as large makes NaN.
+
+    False if no attention's weights are found.
+    """
+    parts = [] if subject.module is None else [*subject.module.named_modules()]
+    attentions = [(name, part) for name, part in parts if is_attention(name, part)]
+    loud = {
+        id(p)
+        for name, part in attentions
+        for inner, p in part.named_parameters()
+        if not is_layer(part) or MADE.fullmatch(inner.partition(".")[0].lower())
+    }
+    if not loud:
+        return False
     where = None
     with (
         converted(subject.module, lambda t: 30 * t if id(t) in loud else t),
@@ -84,12 +90,13 @@ def _check_large_scores(subject: Subject) -> None:
     ):
         where = first_nan(trace(subject, *subject.sentences()))
     inside = any(f"{where}.".startswith(f"{name}.") for name, _ in attentions)
-    if loud and (inside or where == ""):
+    if where == "" or inside:
         raise Fails(
             "with the weights of attention thirty times as large, as training may make "
             f"them, it makes NaN, first in {named(where)}",
             suspects=[Suspect(where, OVERFLOWS)],
         )
+    return True
 
 
 @property_check("runs", "finite")

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 from torch.nn import functional as F
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.overrides import TorchFunctionMode
 
 from transformer_checkup.state import converted
 from transformer_checkup.subject import Fails, Subject
@@ -101,14 +101,14 @@ def exactly(subject: Subject) -> Iterator[float]:
         yield EXACT if numbers.seen <= {torch.float64} else FAINT
 
 
-class Numbers(TorchDispatchMode):
-    """Sees in which floating-point dtypes operations give their results."""
+class Numbers(TorchFunctionMode):
+    """Sees in which floating-point dtypes functions give their results."""
 
     def __init__(self):
         super().__init__()
         self.seen: set[torch.dtype] = set()
 
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):  # noqa: ANN001
+    def __torch_function__(self, function, types, args=(), kwargs=None):  # noqa: ANN001
         given = function(*args, **(kwargs or {}))
         found = given if isinstance(given, list | tuple) else [given]
         tensors = [t for t in found if isinstance(t, Tensor) and t.is_floating_point()]

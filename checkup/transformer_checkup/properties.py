@@ -70,21 +70,3 @@ from transformer_checkup.steps import steps_equal_parallel
 from transformer_checkup.subject import Subject, Suspect
 from transformer_checkup.verdict import TOLERANCE, Verdict
 from transformer_checkup.weights import weights_shared_as_meant
-
-# Those that ask the model as a whole; the others look at its submodules, or more.
-FOURTEEN = (
-    "same twice",
-    "causal",
-    "padding invariant",
-    "independent of neighbours",
-    "length generic",
-    "order aware",
-    "steps equal parallel",
-    "attention is sound",
-    "initial loss",
-    "all parameters learn",
-    "overfits one batch",
-    "state moves",
-    "finite in half precision",
-    "finite without source",
-)
