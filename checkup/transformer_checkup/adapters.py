@@ -197,29 +197,3 @@ class _Calls:
             first_word = F.one_hot(mask.new_tensor(0), mask.size(1))
             named["global_attention_mask"] = mask * first_word
         return named
-
-
-# --- d2l's and the Annotated Transformer's --------------------------------------------
-
-
-def of_d2l(model: nn.Module, source_vocab: int, *, pad: int = 0, **options) -> Subject:
-    """An EncoderDecoder of d2l: model(source, target, valid_lens) -> (logits, …)."""
-
-    def logits(source: Tensor, target: Tensor) -> Tensor:
-        return model(source, target, (source != pad).sum(1))[0]
-
-    return Subject(logits, source_vocab, module=model, pad=pad, **options)
-
-
-def of_annotated(
-    model: nn.Module, source_vocab: int, *, pad: int = 0, **options
-) -> Subject:
-    """An EncoderDecoder of the Annotated Transformer, its generator applied."""
-
-    def logits(source: Tensor, target: Tensor) -> Tensor:
-        length, words = target.size(1), (source != pad).unsqueeze(-2)
-        seen = torch.ones(length, length, device=target.device).tril().bool()
-        mask = (target != pad).unsqueeze(-2) & seen
-        return model.generator(model(source, target, words, mask))
-
-    return Subject(logits, source_vocab, module=model, pad=pad, **options)

@@ -73,7 +73,9 @@ def _check_large_scores(subject: Subject) -> bool:
 
     False if no attention's weights are found.
     """
-    parts = [] if subject.module is None else [*subject.module.named_modules()]
+    if subject.module is None:
+        return True  # whoever gives none is told so by others
+    parts = [*subject.module.named_modules()]
     attentions = [(name, part) for name, part in parts if is_attention(name, part)]
     loud = {
         id(p)
