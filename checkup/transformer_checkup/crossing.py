@@ -12,7 +12,7 @@ from transformer_checkup.subject import Fails, Subject, Suspect, Unknown, named
 from transformer_checkup.suspects import OF_TARGET
 from transformer_checkup.verdict import module_of, property_check
 
-NARROW = "its mask hides part of the source: is it a causal one, or a window?"
+NARROW = "its mask hides part of the source from early positions: is it a causal one?"
 
 
 @property_check(*BASIS, kinds=("encoder-decoder",))
@@ -24,7 +24,7 @@ def layers_read_the_source(subject: Subject) -> str:
     name and class in the other layers of the stack. Does not hold for layers that read
     the source by turns with modules of one name; those that hand it over in another
     form than (batch, length, features), or (length, batch, features), are not judged.
-    And the first position of the target reads all words that a later one reads.
+    Nor may each position of the target read more of the source than those before it.
     """
     module = module_of(subject)
     source, target = subject.sentences()
@@ -49,7 +49,7 @@ def layers_read_the_source(subject: Subject) -> str:
 def _reads_all(
     subject: Subject, readers: list[str], source: Tensor, target: Tensor
 ) -> None:
-    """Raise Fails if the first position reads fewer source words than a later one.
+    """Raise Fails if positions read ever more of the source, the first not all.
 
     The encoder's layers are at zero meanwhile, so that none tells what others say.
     """
@@ -66,7 +66,8 @@ def _reads_all(
                 moved.append(change(before, subject.logits(other, target)).amax(0))
     reads = torch.stack(moved) > 0  # (source places, target positions)
     blind = (reads.any(1) & ~reads[:, 0]).nonzero().flatten()
-    if len(blind) and reads[:, 0].any():
+    grows = bool((reads[:, :-1] <= reads[:, 1:]).all())  # as a causal mask lets it
+    if len(blind) and grows:
         parts = [n for n in readers if is_attention(n, module.get_submodule(n))]
         raise Fails(
             f"source word {int(blind[0])} moves later positions of the target and not "

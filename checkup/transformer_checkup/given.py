@@ -25,8 +25,9 @@ def check_given(subject: "Subject") -> None:
             raise ValueError(f"{name} must be a whole number: {value!r}")
     for name in ("source_vocab", "target_vocab"):
         size = getattr(subject, name)
-        least = FEWEST + len({i for i in subject.no_words if i < (size or 0)})
-        if size is not None and size < least:
+        none = {i for i in subject.no_words if i < (size or 0)}
+        if size is not None and size - len(none) < FEWEST:
+            least = FEWEST + len({*subject.no_words})
             raise ValueError(
                 f"{name} must be at least {least}, four words beside PAD, UNK, BOS and "
                 f"EOS, or what `special` names: {size}"
