@@ -409,8 +409,8 @@ def test_examine_prints_a_line_for_each_and_draws_what_failed(capsys, monkeypatc
     assert len([line for line in lines if line[0] in "✓✗○"]) == len(CHECKS)
     assert sum(line.startswith("✗ causal: a new token") for line in lines) == 1
     assert sum(v.draw is not None for v in report) == 1
-    assert summary == (
-        "1 of 24 checks fail; look first at `decoder.layers.0.self_attention`: its "
-        "causal mask is missing, too wide, turned round, or without effect"
+    assert summary.startswith(
+        "1 of 24 checks fail; look first at `decoder.layers.0.self_attention`"
     )
+    assert "causal mask is missing" in summary
     assert report.text.splitlines() == [*lines, summary]
