@@ -14,7 +14,7 @@ from lessons.lesson15.adapters import of_course
 from lessons.lesson15.breaking import MUTANTS, mutant, small_model, swap
 from lessons.lesson15.mutants import OpenAttention, SeesTheFuture
 from transformer_checkup import properties
-from transformer_checkup.properties import CHECKS, FOURTEEN, Subject, failing
+from transformer_checkup.properties import CHECKS, Subject, failing
 from transformer_checkup.report import report_on
 
 SIZES = {"d_model": 32, "n_heads": 4, "d_ff": 64, "n_layers": 2}
@@ -72,6 +72,7 @@ def test_the_fast_path_of_pytorch_is_off_where_it_makes_nan():
 
 # Seen from outside, a model can only be called.
 FROM_INSIDE = {"steps equal parallel", "attention is sound"}
+WATCHED = {name for broken in MUTANTS.values() for name in broken.caught_by}
 SLOW = "overfits one batch"  # trains, and longest where it fails
 ONE_OF_EACH = ("no causal mask", "the memory is ignored")
 EACH_MUTANT = pytest.mark.parametrize("broken", MUTANTS.values(), ids=MUTANTS)
@@ -82,7 +83,7 @@ EACH_MUTANT = pytest.mark.parametrize("broken", MUTANTS.values(), ids=MUTANTS)
 @EACH_SEED
 def test_a_mutant_is_caught_by_its_checks_and_no_other(broken, number):
     left_out = [SLOW]
-    left_out += [name for name in CHECKS if name not in FOURTEEN]
+    left_out += [name for name in CHECKS if name not in WATCHED]
     found = alarms(broken.build(number), leave_out=left_out)
     assert [*found] == [name for name in broken.caught_by if name not in left_out]
 
@@ -106,7 +107,7 @@ def test_every_check_has_a_mutant_that_it_alone_catches():
         outside = [name for name in broken.caught_by if name not in FROM_INSIDE]
         for names in (broken.caught_by, outside):
             alone |= set(names) if len(names) == 1 else set()
-    assert alone == set(FOURTEEN)
+    assert alone == WATCHED
 
 
 @pytest.mark.slow
@@ -408,8 +409,8 @@ def test_examine_prints_a_line_for_each_and_draws_what_failed(capsys, monkeypatc
     assert len([line for line in lines if line[0] in "✓✗○"]) == len(CHECKS)
     assert sum(line.startswith("✗ causal: a new token") for line in lines) == 1
     assert sum(v.draw is not None for v in report) == 1
-    assert summary == (
-        "1 of 24 checks fail; look first at `decoder.layers.0.self_attention`: its "
-        "causal mask is missing, too wide, turned round, or without effect"
+    assert summary.startswith(
+        "1 of 24 checks fail; look first at `decoder.layers.0.self_attention`"
     )
+    assert "causal mask is missing" in summary
     assert report.text.splitlines() == [*lines, summary]

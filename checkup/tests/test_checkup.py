@@ -21,11 +21,9 @@ from faults.small_huggingface import SEQ2SEQ, T5, hugging_face
 from helpers import PAD
 from helpers.positions import PositionalEncoding, TokenEmbedding
 from lessons.lesson15.breaking import MUTANTS, small_model
-from lessons.lesson16.d2l import import_d2l
-from lessons.lesson16.readings import build_reading
 from transformer_checkup import __main__ as shell
 from transformer_checkup import examine, moves, properties
-from transformer_checkup.adapters import of_annotated, of_d2l, of_hugging_face, of_torch
+from transformer_checkup.adapters import of_hugging_face, of_torch
 from transformer_checkup.gradients import gradients_of, unreached
 from transformer_checkup.hooks import trace
 from transformer_checkup.leaks import changes_by_word
@@ -527,14 +525,6 @@ def test_pytorch_s_module_between_embeddings_is_sound():
     assert failing(quick(subject)) == ()
 
 
-def test_d2l_s_and_the_annotated_interface():
-    blocks_ = build_reading("B", 30, 30, **SIZES, dropout=0.0)
-    d2l = import_d2l().EncoderDecoder(blocks_.encoder, blocks_.decoder)
-    assert failing(quick(of_d2l(d2l, 30))) == ()
-    annotated = build_reading("C", 30, 30, **SIZES, dropout=0.0).model
-    assert failing(quick(of_annotated(annotated, 30))) == ()
-
-
 # -- inside ----------------------------------------------------------------------------
 
 
@@ -631,9 +621,7 @@ def test_a_test_may_assert_soundness():
     assert first == "this Transformer is not sound"
     assert runs == "✓ runs: it takes ids and gives logits of the right shape"
     assert causal.startswith("✗ causal: a new token at position")
-    assert suspect.startswith(
-        "    look at `decoder.layers.0.self_attention`: its causal"
-    )
+    assert "`decoder.layers.0.self_attention`" in suspect
 
 
 @pytest.fixture

@@ -3,11 +3,13 @@
 build_model() gives a Subject, a model of Hugging Face's, or any Module or function that
 takes ids and gives logits; then --vocab is needed, unless its `config` has the numbers
 `source_vocab` and `target_vocab`. The exit status is 0 if no check fails, 1 if one
-does, 2 if there is nothing to examine.
+does, 2 if there is nothing to examine. What stands in the working directory can be
+imported.
 """
 
 import argparse
 import importlib
+import json
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -16,9 +18,15 @@ from torch import nn
 
 from transformer_checkup.adapters import of_hugging_face
 from transformer_checkup.given import KINDS
-from transformer_checkup.properties import CHECKS, Subject, examine
-from transformer_checkup.report import chosen
-from transformer_checkup.subject import says
+from transformer_checkup.report import (
+    CHECKS,
+    chosen,
+    examine,
+    for_console,
+    progress,
+    report_on,
+)
+from transformer_checkup.subject import Subject, says
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -30,9 +38,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         chosen(subject, only)  # whether there are such checks
     except (Exception, SystemExit) as error:  # whatever the builder's module may raise
         said = str(error) if isinstance(error, ValueError) else says(error)
-        print(f"{options.builder}: {said}", file=sys.stderr)
+        line = for_console(f"{options.builder}: {said}", sys.stderr.encoding)
+        print(line, file=sys.stderr)
         return 2
-    report = examine(subject, draw=False, only=only)
+    if options.json:
+        report = report_on(subject, only=only, begin=progress)
+        print(json.dumps(report.data, indent=1))
+    else:
+        report = examine(subject, draw=False, only=only)
     if not report.judged:
         return 2
     return 0 if report.sound else 1
@@ -50,6 +63,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--vocab", type=int, help="of the source, or of both sides")
     made.add_argument("--target-vocab", type=int)
     made.add_argument("--longest", type=int, help="a length that it ought to take")
+    made.add_argument("--pad", type=int, help="the id of padding, 0 unless told")
+    made.add_argument("--bos", type=int, help="the id of a translation's start, or 2")
+    made.add_argument("--json", action="store_true", help="the report, for programs")
     made.add_argument("--trained", action="store_true")
     made.add_argument("--left-padding", action="store_true")
     names = {"metavar": "CHECK", "action": "append", "default": []}
@@ -77,6 +93,8 @@ def subject_of(build: Callable, options: argparse.Namespace) -> Subject:
         "source_vocab": options.vocab,
         "target_vocab": options.target_vocab,
         "longest": options.longest,
+        "pad": options.pad,
+        "bos": options.bos,
         "trained": options.trained or None,
         "left_padding": options.left_padding or None,
         "skip": tuple(options.skip) or None,

@@ -5,13 +5,13 @@ vocabularies, and that is a `Subject`. For another interface, write another.
 """
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from transformer_checkup.subject import PAD, TRIED, Subject, Unknown
+from transformer_checkup.subject import TRIED, Subject, Unknown, says
 
 # Of Hugging Face's models: parts that the logits do not go through.
 UNUSED = ("pooler", "contact_head")
@@ -24,6 +24,7 @@ def of_torch(
     embed_source: Callable[[Tensor], Tensor],
     embed_target: Callable[[Tensor], Tensor],
     project: nn.Module,
+    pad: int = 0,
     **options,
 ) -> Subject:
     """An nn.Transformer between embeddings (with positions) and a projection.
@@ -44,13 +45,13 @@ def of_torch(
             turn(embed_source(source)),
             turn(embed_target(target)),
             tgt_mask=future,
-            src_key_padding_mask=source == PAD,
-            tgt_key_padding_mask=target == PAD,
-            memory_key_padding_mask=source == PAD,
+            src_key_padding_mask=source == pad,
+            tgt_key_padding_mask=target == pad,
+            memory_key_padding_mask=source == pad,
         )
         return project(turn(states))
 
-    return Subject(logits, module=nn.ModuleDict(modules), **options)
+    return Subject(logits, module=nn.ModuleDict(modules), pad=pad, **options)
 
 
 # --- Hugging Face's -------------------------------------------------------------------
@@ -59,8 +60,8 @@ def of_torch(
 def of_hugging_face(model: nn.Module, **options) -> Subject:
     """A model of `transformers`: encoder–decoder, causal or masked language model.
 
-    Which one follows from its configuration and its class. Padding is told by the mask,
-    so that 0 may be an ordinary token of its own. Built from a configuration or loaded;
+    Which one follows from its configuration and its class, and so do the ids of padding
+    and of the start. Padding is told by the mask. Built from a configuration or loaded;
     say `trained=True` of a loaded one. ValueError for what is no such model, and for an
     encoder–decoder without the head that makes logits.
     """
@@ -79,10 +80,23 @@ def of_hugging_face(model: nn.Module, **options) -> Subject:
         given["longest"] = config.max_position_embeddings
     given["unused"] = tuple(n for n, _ in model.named_modules() if n.endswith(UNUSED))
     given["tied"] = _tied(model)
-    if given["kind"] == "decoder":
-        given["steps"] = _by_cache(model)
-    function = _of_both if given["kind"] == "encoder-decoder" else _of_one
-    return Subject(function(model), **{**given, **options})
+    given |= _ids(config)
+    calls = _Calls(model, options.get("pad", given["pad"]))
+    given |= {} if given["kind"] == "encoder" else calls.more()
+    return Subject(calls.logits, **{**given, **options})
+
+
+def _ids(config: object) -> dict[str, object]:
+    """The ids that are no words, as far as the configuration says."""
+    names = ("pad", "decoder_start", "bos", "eos")
+    found = [getattr(config, f"{name}_token_id", None) for name in names]
+    pad, start, *ends = (
+        i if isinstance(i, int) and 0 <= i < config.vocab_size else None for i in found
+    )
+    pad, start = pad or 0, ends[0] if start is None else start
+    special = {0, 1, 2, 3, *(i for i in ends if i is not None)}
+    bos = 2 if start in (None, pad) else start
+    return {"pad": pad, "bos": bos, "special": tuple(sorted(special))}
 
 
 def _kind_of(model: nn.Module) -> str:
@@ -104,73 +118,82 @@ def _tied(model: nn.Module) -> tuple[tuple[str, str], ...]:
     return tuple(pair for pair in pairs if names.issuperset(pair))
 
 
-def _seen_by_all(model: nn.Module, mask: Tensor) -> dict[str, Tensor]:
-    """Longformer's and LED's global attention, for the first word."""
-    if "global_attention_mask" not in inspect.signature(model.forward).parameters:
-        return {}
-    return {"global_attention_mask": mask * F.one_hot(mask.new_tensor(0), mask.size(1))}
+class _Calls:
+    """How a model of `transformers` is called."""
 
+    def __init__(self, model: nn.Module, pad: int):
+        self.model, self.pad, self.kind = model, pad, _kind_of(model)
 
-def _by_cache(model: nn.Module) -> Callable[[Tensor], Tensor]:
-    """Token by token, with the cache that the model returns."""
+    def more(self) -> dict[str, Callable]:
+        """What `Subject` takes of a model that decodes."""
+        return {"steps": self.steps, "beams": self.beams, "loss": self.loss}
 
-    def steps(tokens: Tensor) -> Tensor:
-        cache, parts = None, []
-        for end, token in enumerate(tokens.split(1, dim=1), start=1):
-            given = {"attention_mask": (tokens[:, :end] != PAD).long()}
-            given |= {"past_key_values": cache, "use_cache": True}
-            output = model(input_ids=token, **given)
-            cache = getattr(output, "past_key_values", None)
-            if cache is None:
-                raise Unknown("the model returns no cache")
-            parts.append(output.logits)
-        return torch.cat(parts, dim=1)
-
-    return steps
-
-
-def _of_both(model: nn.Module) -> Callable[[Tensor, Tensor], Tensor]:
-    def logits(source: Tensor, target: Tensor) -> Tensor:
-        mask = (source != PAD).long()
-        given = {"attention_mask": mask, "decoder_input_ids": target}
-        given |= _seen_by_all(model, mask)
-        return model(input_ids=source, **given, use_cache=False).logits
-
-    return logits
-
-
-def _of_one(model: nn.Module) -> Callable[[Tensor], Tensor]:
-    options = {"use_cache": False} if _kind_of(model) == "decoder" else {}
-
-    def logits(tokens: Tensor) -> Tensor:
-        mask = (tokens != PAD).long()
-        given = {**options, **_seen_by_all(model, mask)}
-        output = model(input_ids=tokens, attention_mask=mask, **given)
+    def logits(self, *sides: Tensor) -> Tensor:
+        """All at once; an encoder's states if it has no head."""
+        options = {} if self.kind == "encoder" else {"use_cache": False}
+        output = self.model(**self._named(*sides), **options)
         found = getattr(output, "logits", None)
         return output.last_hidden_state if found is None else found
 
-    return logits
+    def loss(self, *sides: Tensor) -> Tensor:
+        """The model's own."""
+        *source, target = sides
+        labels = target.masked_fill(target == self.pad, -100)
+        if source:
+            target, labels = target[:, :-1], labels[:, 1:].contiguous()
+        output = self.model(
+            **self._named(*source, target), labels=labels, use_cache=False
+        )
+        return output.loss
 
+    def steps(self, *sides: Tensor) -> Tensor:
+        """With the model's cache: three tokens at once, then one by one."""
+        *source, target = sides
+        parts = [target[:, :3], *target[:, 3:].split(1, dim=1)]
+        return self._with_cache(
+            source, target, [part for part in parts if part.numel()]
+        )
 
-# --- d2l's and the Annotated Transformer's --------------------------------------------
+    def beams(self, *sides: Tensor) -> Tensor:
+        """One by one; the cache's rows are put in another order before each step."""
+        *source, target, parents = sides
+        return self._with_cache(source, target, target.split(1, dim=1), parents)
 
+    def _with_cache(
+        self,
+        source: Sequence[Tensor],
+        target: Tensor,
+        parts: Sequence[Tensor],
+        parents: Tensor | None = None,
+    ) -> Tensor:
+        cache, end, logits = None, 0, []
+        for part in parts:
+            if cache is not None and parents is not None:
+                if not hasattr(cache, "reorder_cache"):
+                    raise Unknown("the model's cache cannot be put in another order")
+                cache.reorder_cache(parents[:, end])
+            end += part.size(1)
+            named = self._named(*source, part)
+            if not source:
+                named["attention_mask"] = (target[:, :end] != self.pad).long()
+            try:
+                output = self.model(**named, past_key_values=cache, use_cache=True)
+            except Exception as error:
+                said = f"the adapter finds no way to its cache: {says(error)}"
+                raise Unknown(said) from error
+            cache = getattr(output, "past_key_values", None)
+            if cache is None:
+                raise Unknown("the model returns no cache")
+            logits.append(output.logits)
+        return torch.cat(logits, dim=1)
 
-def of_d2l(model: nn.Module, source_vocab: int, **options) -> Subject:
-    """An EncoderDecoder of d2l: model(source, target, valid_lens) -> (logits, …)."""
-
-    def logits(source: Tensor, target: Tensor) -> Tensor:
-        return model(source, target, (source != PAD).sum(1))[0]
-
-    return Subject(logits, source_vocab, module=model, **options)
-
-
-def of_annotated(model: nn.Module, source_vocab: int, **options) -> Subject:
-    """An EncoderDecoder of the Annotated Transformer, its generator applied."""
-
-    def logits(source: Tensor, target: Tensor) -> Tensor:
-        length, words = target.size(1), (source != PAD).unsqueeze(-2)
-        seen = torch.ones(length, length, device=target.device).tril().bool()
-        mask = (target != PAD).unsqueeze(-2) & seen
-        return model.generator(model(source, target, words, mask))
-
-    return Subject(logits, source_vocab, module=model, **options)
+    def _named(self, first: Tensor, target: Tensor | None = None) -> dict[str, Tensor]:
+        """The arguments of `forward`, with Longformer's and LED's global attention."""
+        mask = (first != self.pad).long()
+        named = {"input_ids": first, "attention_mask": mask}
+        if target is not None:
+            named["decoder_input_ids"] = target
+        if "global_attention_mask" in inspect.signature(self.model.forward).parameters:
+            first_word = F.one_hot(mask.new_tensor(0), mask.size(1))
+            named["global_attention_mask"] = mask * first_word
+        return named

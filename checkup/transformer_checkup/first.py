@@ -9,7 +9,7 @@ from torch import Tensor
 from transformer_checkup.hints import hint
 from transformer_checkup.hooks import first_difference_of, first_nan, trace
 from transformer_checkup.measures import change, spread
-from transformer_checkup.subject import PAD, Fails, Subject, Suspect
+from transformer_checkup.subject import Fails, Subject, Suspect
 from transformer_checkup.suspects import REMEMBERS
 from transformer_checkup.verdict import property_check
 
@@ -50,13 +50,13 @@ def finite(subject: Subject) -> str:
     padded = [side if side is None else side.clone() for side in plain]
     for side in padded:
         if side is not None:
-            side[1:, -2:] = PAD
+            side[1:, -2:] = subject.pad
     for batch, with_what in ((plain, "without padding"), (padded, "with padding")):
         logits = subject.logits(*batch)
         if subject.kind == "encoder-decoder":
-            real = batch[1] != PAD
+            real = batch[1] != subject.pad
         else:
-            real = next(side for side in batch if side is not None) != PAD
+            real = next(side for side in batch if side is not None) != subject.pad
         if not logits[real].isfinite().all():
             raise Fails(
                 f"{_rows(logits, real)} get NaN or infinity, {with_what}",

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from transformer_checkup.subject import Subject
 
 KINDS = ("encoder-decoder", "decoder", "encoder")
-SMALLEST = 8
+FEWEST = 4  # words, beside the ids that are none
 
 
 def check_given(subject: "Subject") -> None:
@@ -18,17 +18,22 @@ def check_given(subject: "Subject") -> None:
     _check_model(subject)
     if subject.kind not in KINDS:
         raise ValueError(f"kind must be one of {', '.join(KINDS)}: {subject.kind!r}")
-    for name in ("source_vocab", "target_vocab", "longest", "seed"):
+    for name in ("source_vocab", "target_vocab", "longest", "seed", "pad", "bos"):
         value = getattr(subject, name)
-        optional = name in ("target_vocab", "longest")
+        optional = name in ("target_vocab", "longest", "bos")
         if not isinstance(value, int) and not (optional and value is None):
             raise ValueError(f"{name} must be a whole number: {value!r}")
     for name in ("source_vocab", "target_vocab"):
-        if (getattr(subject, name) or SMALLEST) < SMALLEST:
+        size = getattr(subject, name)
+        none = {i for i in subject.no_words if i < (size or 0)}
+        if size is not None and size - len(none) < FEWEST:
+            least = FEWEST + len({*subject.no_words})
             raise ValueError(
-                f"{name} must be at least {SMALLEST}, four words beside PAD, UNK, "
-                f"BOS and EOS: {getattr(subject, name)}"
+                f"{name} must be at least {least}, four words beside PAD, UNK, BOS and "
+                f"EOS, or what `special` names: {size}"
             )
+        if size is not None and not 0 <= subject.pad < size:
+            raise ValueError(f"pad must be an id below {name}: {subject.pad}")
     if subject.longest is not None and subject.longest < 1:
         raise ValueError(f"longest must be at least 1: {subject.longest}")
     _check_functions(subject)
@@ -53,12 +58,13 @@ def _check_model(subject: "Subject") -> None:
 
 def _check_functions(subject: "Subject") -> None:
     """Raise ValueError if what should be a function is none, or is not used."""
-    for name in ("steps", "attention", "rebuild"):
+    for name in ("steps", "beams", "loss", "attention", "rebuild"):
         value = getattr(subject, name)
         if value is not None and not callable(value):
             raise ValueError(f"{name} must be a function, not {value!r}")
-    if subject.steps is not None and subject.kind == "encoder":
-        raise ValueError("steps is not used: an encoder does not decode")
+        of_decoders = name in ("steps", "beams", "loss")
+        if value is not None and of_decoders and subject.kind == "encoder":
+            raise ValueError(f"{name} is not used: an encoder does not decode")
 
 
 def check_names(

@@ -5,12 +5,15 @@ from contextlib import suppress
 import torch
 from torch import Tensor, nn
 
-from transformer_checkup.hooks import disturbed
+from transformer_checkup.hooks import disturbed, last_output, trace
 from transformer_checkup.measures import loss_of, written
 from transformer_checkup.state import in_mode, own_gradients, shaken, without_dropout
 from transformer_checkup.subject import Fails, Subject, Suspect, Unknown, named
 from transformer_checkup.verdict import module_of, property_check
 
+PADDING_ROW = (
+    "made with the `padding_idx` of words: here that is no padding, but a place"
+)
 UNREAD_ROWS = (
     "part of what it makes is not read: is another tensor's slice taken in its place?"
 )
@@ -41,8 +44,28 @@ def all_parameters_learn(subject: Subject) -> str:
             + (f": that is all of {named(whole[0])}" if whole else ""),
             suspects=_of_idleness(whole or [n.rpartition(".")[0] for n in idle]),
         )
+    _check_padding_rows(subject, module)
     _check_rows(subject, module)
     return "a gradient reaches every parameter"
+
+
+def _check_padding_rows(subject: Subject, module: nn.Module) -> None:
+    """Raise Fails if words read a row that `padding_idx` keeps from learning."""
+    given = [x for x in subject.sentences() if x is not None]
+    longest = max(x.size(1) for x in given)
+    for call in trace(subject, *subject.sentences()):
+        part = module.get_submodule(call.name)
+        row = getattr(part, "padding_idx", None)
+        ids = [t for t in call.inputs if not t.is_floating_point()]
+        # What is longer was filled up by the model, as Longformer does to its window.
+        ids = [t for t in ids if t.dim() and t.size(-1) <= longest]
+        known = isinstance(part, nn.Embedding) and row is not None
+        if known and any((t == row).any() for t in ids):
+            raise Fails(
+                f"row {row} of {call.name} is read without padding, and never learns: "
+                "it is the `padding_idx`",
+                suspects=[Suspect(call.name, PADDING_ROW)],
+            )
 
 
 def _idle_for_good(subject: Subject, module: nn.Module) -> list[str]:
@@ -96,7 +119,7 @@ def _check_rows(subject: Subject, module: nn.Module) -> None:
         longer = _dead_rows(subject, module, 19, 18)
         found = {n: r for n, r in found.items() if torch.equal(r, longer.get(n, ~r))}
     for name, rows in found.items():
-        if _unread(subject, module.get_submodule(name), rows):
+        if _unread(subject, name, rows):
             raise Fails(
                 f"no gradient reaches {int(rows.sum())} of {len(rows)} rows of "
                 f"{name}.weight, and nothing reads what they make",
@@ -117,9 +140,14 @@ def _dead_rows(subject: Subject, module: nn.Module, *lengths: int) -> dict[str, 
     return {name: rows for name, rows in dead.items() if 8 * rows.sum() >= len(rows)}
 
 
-def _unread(subject: Subject, part: nn.Linear, rows: Tensor) -> bool:
+def _unread(subject: Subject, name: str, rows: Tensor) -> bool:
     """Whether these outputs of a layer may be anything without a change of logits."""
-    batch = subject.sentences()
+    batch, part = subject.sentences(), subject.module.get_submodule(name)
+    if last_output(subject, name, *batch) is None:
+        raise Unknown(
+            f"no gradient reaches {int(rows.sum())} rows of {name}.weight; whether "
+            "they are read cannot be told, as it is not called as a module"
+        )
     before = subject.logits(*batch)
     with disturbed(part, lambda output: output + 9 * torch.randn_like(output) * rows):
         return torch.equal(before, subject.logits(*batch))

@@ -21,11 +21,12 @@ ROUNDING = 1e-5
 
 @dataclass
 class Call:
-    """One call of a submodule."""
+    """One call of a submodule, or of a function in the submodule `where`."""
 
     name: str
     inputs: list[Tensor]
     outputs: list[Tensor] = field(default_factory=list)
+    where: str = ""
 
 
 def tensors_in(value: object) -> Iterator[Tensor]:
@@ -152,14 +153,22 @@ def first_difference_of(
     same(one, other) says whether two tensors agree where they should, None where they
     cannot be compared. None if nothing differs; "" if no module's inputs agree.
     """
-    found = None
+    parted = [*_parted(before, after, same)]
+    return next((call.name for call, alike in parted if alike), "" if parted else None)
+
+
+def first_call_of(before: list[Call], after: list[Call], same: Same) -> Call | None:
+    """The first call that turns equal inputs into different outputs."""
+    return next((c for c, alike in _parted(before, after, same) if alike), None)
+
+
+def _parted(
+    before: list[Call], after: list[Call], same: Same
+) -> Iterator[tuple[Call, bool]]:
+    """The calls whose outputs differ, and whether their inputs agree."""
     for call, other in _paired(before, after):
-        if _agree(call.outputs, other.outputs, same):
-            continue
-        if _agree(call.inputs, other.inputs, same):
-            return call.name
-        found = ""
-    return found
+        if not _agree(call.outputs, other.outputs, same):
+            yield call, _agree(call.inputs, other.inputs, same)
 
 
 def _paired(before: list[Call], after: list[Call]) -> Iterator[tuple[Call, Call]]:

@@ -25,7 +25,7 @@ from transformer_checkup.places import (
     row_of,
 )
 from transformer_checkup.state import kept_buffers
-from transformer_checkup.subject import PAD, Fails, Subject
+from transformer_checkup.subject import Fails, Subject, Unknown
 from transformer_checkup.suspects import of_leak, of_memory
 from transformer_checkup.verdict import TOLERANCE, property_check
 
@@ -49,6 +49,8 @@ def causal(subject: Subject) -> str:
 def _seen(subject: Subject, batch: Batch, bar: float) -> str:
     """Raise Fails if a new token moves what stands before it."""
     changes = changes_by_word(subject, *batch)
+    if not changes.any():
+        raise Unknown("no token moves any logits, so that none could be seen early")
     leaks = changes.triu(1)  # outputs before the changed position
     if not leaks.max() > bar:
         return "no position's logits move when a later target token changes"
@@ -75,7 +77,7 @@ def changes_by_word(subject: Subject, source: Tensor | None, target: Tensor) -> 
     before, length = subject.logits(source, target), target.size(1)
     changes = torch.zeros(length, length)  # output position × changed position
     for position in range(1, length):
-        other = replace_word(target, position, subject.target_vocab)
+        other = replace_word(subject, target, position)
         changes[:, position] = change(before, subject.logits(source, other))[0].cpu()
     return changes
 
@@ -116,10 +118,10 @@ def _minded(subject: Subject, batch: Batch, bar: float) -> str:
                     title="Padding moves the logits of real tokens",
                     ylabel="where the PADs are",
                 ),
-                of_leak(subject, where, "padding"),
+                of_leak(subject, where, "front" if in_front else "padding"),
             )
     places = "before or behind" if subject.left_padding else "behind"
-    sides = " or ".join(side for side, _ in _with_pads(batch, "behind"))
+    sides = " or ".join(side for side, _ in _with_pads(subject, batch, "behind"))
     return f"PADs {places} {sides} do not move the logits of real tokens"
 
 
@@ -127,7 +129,7 @@ def _moved_by_pads(subject: Subject, batch: Batch) -> dict[str, tuple[Tensor, Ba
     """Change of the logits of real tokens, by the place of the PADs, and the batch."""
     before, moved = subject.logits(*batch), {}
     for place in ("behind", "before") if subject.left_padding else ("behind",):
-        for side, padded in _with_pads(batch, place):
+        for side, padded in _with_pads(subject, batch, place):
             logits = subject.logits(*padded)
             if side == "target" or subject.kind == "encoder":
                 start = 0 if place == "behind" else 3
@@ -136,15 +138,15 @@ def _moved_by_pads(subject: Subject, batch: Batch) -> dict[str, tuple[Tensor, Ba
     return moved
 
 
-def _with_pads(batch: Batch, place: str) -> list[tuple[str, Batch]]:
+def _with_pads(subject: Subject, batch: Batch, place: str) -> list[tuple[str, Batch]]:
     """The batch with three PADs on one side, for each side that there is."""
     pads = (0, 3) if place == "behind" else (3, 0)
     source, target = batch
     made = []
     if source is not None:
-        made.append(("source", (F.pad(source, pads, value=PAD), target)))
+        made.append(("source", (F.pad(source, pads, value=subject.pad), target)))
     if target is not None:
-        made.append(("target", (source, F.pad(target, pads, value=PAD))))
+        made.append(("target", (source, F.pad(target, pads, value=subject.pad))))
     return made
 
 
@@ -169,7 +171,7 @@ def _mixed(subject: Subject, batch: Batch, bar: float) -> str:
         alone = torch.cat([subject.logits(*row_of(batch, i)) for i in range(4)])
         together, again = (subject.logits(*batch) for _ in range(2))
     changes = change(alone, together)
-    real = written(subject, batch) != PAD
+    real = written(subject, batch) != subject.pad
     moved = changes.masked_fill(~real, 0.0)
     if moved.max() > bar:
         row = int(moved.amax(1).argmax())
@@ -198,15 +200,15 @@ def _of_four_lengths(subject: Subject) -> Batch:
     source, target = subject.sentences()
     for row in range(4):
         if source is not None:
-            source[row, 9 - row :] = PAD
+            source[row, 9 - row :] = subject.pad
         if target is not None:
-            target[row, 5 + row :] = PAD
+            target[row, 5 + row :] = subject.pad
     return source, target
 
 
 def _lengths_in_words(subject: Subject, batch: Batch) -> list[str]:
     """Each sentence's lengths, as "source 9, target 5"."""
-    lengths = {n: (s != PAD).sum(1).tolist() for n, s in subject.sides(*batch)}
+    lengths = {n: (s != subject.pad).sum(1).tolist() for n, s in subject.sides(*batch)}
     return [", ".join(f"{n} {ls[i]}" for n, ls in lengths.items()) for i in range(4)]
 
 

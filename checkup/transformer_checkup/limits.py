@@ -7,12 +7,11 @@ from torch import Tensor
 
 from transformer_checkup.hooks import first_nan, trace
 from transformer_checkup.hooks import where_it_stops as stops_at
-from transformer_checkup.measures import loss_of, written
+from transformer_checkup.measures import Numbers, loss_of, written
 from transformer_checkup.state import converted, in_mode, own_gradients
-from transformer_checkup.structure import is_attention, is_layer
+from transformer_checkup.structure import MADE, is_attention, is_layer
 from transformer_checkup.subject import (
     MISMATCH,
-    PAD,
     Fails,
     Subject,
     Suspect,
@@ -47,10 +46,11 @@ def finite_in_half_precision(subject: Subject) -> str:
     source, target = subject.sentences()
     for side in (source, target if source is None else None):
         if side is not None:
-            side[1:, -2:] = PAD
+            side[1:, -2:] = subject.pad
     with torch.autocast(subject.device.type, dtype=torch.float16):
         try:
-            logits = subject.logits(source, target)
+            with Numbers() as numbers:
+                logits = subject.logits(source, target)
         except Fails as failure:
             if MISMATCH.search(str(failure)):
                 raise Unknown(f"{failure}: autocast mixes dtypes") from failure
@@ -58,35 +58,47 @@ def finite_in_half_precision(subject: Subject) -> str:
             cause = FILLED if "overflow" in str(failure) else UNFIT
             raise Fails(str(failure), suspects=[Suspect(where, cause)]) from failure
         where = first_nan(trace(subject, source, target))
-    real = written(subject, (source, target)) != PAD
+    real = written(subject, (source, target)) != subject.pad
     check_finite(logits, real, "in half precision", where, FILLED)
-    _check_large_scores(subject)
+    made_large = _check_large_scores(subject)
+    if torch.float16 not in numbers.seen:
+        raise Unknown("autocast finds nothing in it that it would make in 16 bits")
+    if not made_large:
+        raise Unknown("finite, but no attention is found whose scores could be large")
     return "in half precision every logit is finite"
 
 
-def _check_large_scores(subject: Subject) -> None:
-    """Raise Fails if an attention with weights thirty times as large makes NaN."""
+def _check_large_scores(subject: Subject) -> bool:
+    """Raise Fails if an attention with weights thirty times as large makes NaN.
+
+    False if no attention's weights are found.
+    """
     if subject.module is None:
-        return
+        return True  # whoever gives none is told so by others
     parts = [*subject.module.named_modules()]
-    attentions = [
-        (name, part)
-        for name, part in parts
-        if is_attention(name, part) and not is_layer(part)
-    ]
-    loud = {id(p) for _, part in attentions for p in part.parameters()}
+    attentions = [(name, part) for name, part in parts if is_attention(name, part)]
+    loud = {
+        id(p)
+        for name, part in attentions
+        for inner, p in part.named_parameters()
+        if not is_layer(part) or MADE.fullmatch(inner.partition(".")[0].lower())
+    }
+    if not loud:
+        return False
     where = None
     with (
         converted(subject.module, lambda t: 30 * t if id(t) in loud else t),
         suppress(Fails),
     ):
         where = first_nan(trace(subject, *subject.sentences()))
-    if where and any(f"{where}.".startswith(f"{name}.") for name, _ in attentions):
+    inside = any(f"{where}.".startswith(f"{name}.") for name, _ in attentions)
+    if where == "" or inside:
         raise Fails(
             "with the weights of attention thirty times as large, as training may make "
             f"them, it makes NaN, first in {named(where)}",
             suspects=[Suspect(where, OVERFLOWS)],
         )
+    return True
 
 
 @property_check("runs", "finite")
@@ -99,7 +111,7 @@ def finite_without_source(subject: Subject) -> str:
     there, and the same module does not in training.
     """
     source, target = batch = subject.sentences()
-    (target if source is None else source)[1] = PAD
+    (target if source is None else source)[1] = subject.pad
     what = "source" if subject.kind == "encoder-decoder" else "sentence"
     when = f"with a {what} of nothing but PAD"
     logits = subject.logits(*batch)

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from transformer_checkup.drawing import draw_heatmap
 from transformer_checkup.measures import about
 from transformer_checkup.state import in_mode
-from transformer_checkup.subject import PAD, Fails, Subject, Suspect, Unknown
+from transformer_checkup.subject import Fails, Subject, Suspect, Unknown
 from transformer_checkup.verdict import property_check
 
 SIDES = {
@@ -33,7 +33,7 @@ def attention_is_sound(subject: Subject) -> str:
     sides = dict(subject.sides(*subject.sentences()))
     for name, pads in (("source", 2), ("target", 3)):
         if name in sides:
-            sides[name][pads - 1 :, -pads:] = PAD
+            sides[name][pads - 1 :, -pads:] = subject.pad
     with in_mode(subject.module, training=False), torch.no_grad():
         maps = subject.attention(*sides.values())
     if not any(maps.values()):
@@ -46,15 +46,17 @@ def attention_is_sound(subject: Subject) -> str:
         for layer, weights in enumerate(layers):
             where = f"{kind}, layer {layer}"
             query, key = _as_large(
-                weights, [sides[side] for side in known[kind]], where
+                subject, weights, [sides[side] for side in known[kind]], where
             )
             _check_rows(weights, where)
-            hidden = _hidden(query, key, causal=kind == "decoder")
+            hidden = _hidden(subject, query, key, causal=kind == "decoder")
             _check_hidden(weights, hidden.expand_as(weights), where)
     return "every row of weights sums to one and leaves out what is hidden"
 
 
-def _as_large(weights: Tensor, sides: list[Tensor], where: str) -> list[Tensor]:
+def _as_large(
+    subject: Subject, weights: Tensor, sides: list[Tensor], where: str
+) -> list[Tensor]:
     """Query and key, with PADs up to the size of the map; Fails if it is too small."""
     lengths = [side.size(1) for side in sides]
     fits = weights.dim() == 4 and len(weights) == len(sides[0])
@@ -65,16 +67,16 @@ def _as_large(weights: Tensor, sides: list[Tensor], where: str) -> list[Tensor]:
             f"({len(sides[0])}, heads, {lengths[0]}, {lengths[1]})"
         )
     longer = zip(sides, further, strict=True)
-    return [F.pad(side, (0, n), value=PAD) for side, n in longer]
+    return [F.pad(side, (0, n), value=subject.pad) for side, n in longer]
 
 
-def _hidden(query: Tensor, key: Tensor, *, causal: bool) -> Tensor:
+def _hidden(subject: Subject, query: Tensor, key: Tensor, *, causal: bool) -> Tensor:
     """Which keys are hidden from which queries that are words."""
-    unseen = (key == PAD)[:, None, None]
+    unseen = (key == subject.pad)[:, None, None]
     if causal:
         shape = query.size(1), key.size(1)
         unseen = unseen | torch.ones(shape, device=key.device).triu(1).bool()
-    return unseen & (query != PAD)[:, None, :, None]
+    return unseen & (query != subject.pad)[:, None, :, None]
 
 
 def _check_rows(weights: Tensor, where: str) -> None:

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 from torch.nn import functional as F
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.overrides import TorchFunctionMode
 
 from transformer_checkup.state import converted
-from transformer_checkup.subject import FIRST_WORD, Fails, Subject
+from transformer_checkup.subject import Fails, Subject
 from transformer_checkup.verdict import TOLERANCE
 
 # A model with faint weights moves its logits by order, or by a leak, far less than by
@@ -40,28 +40,23 @@ def about(values: Tensor) -> str:
     return f"≈ {values.max().item():.2f}"
 
 
-def replace_word(target: Tensor, position: int, vocab: int) -> Tensor:
-    """The target with another ordinary word at `position` of the first sentence."""
-    ordinary = vocab - FIRST_WORD
-    other = target.clone()
-    word = other[0, position] - FIRST_WORD
-    other[0, position] = (word + 1) % ordinary + FIRST_WORD
+def replace_word(subject: Subject, target: Tensor, position: int) -> Tensor:
+    """The target with another word at `position` of the first sentence."""
+    other, words = target.clone(), target[:1, position]
+    other[0, position] = subject.next_words(words, subject.target_vocab)[0]
     return other
 
 
-def other_words(side: Tensor, vocab: int) -> Tensor:
-    """Other ordinary words in all places but the first."""
-    ordinary, first = vocab - FIRST_WORD, FIRST_WORD
-    other = side.clone()
-    other[:, 1:] = (side[:, 1:] - first + 1) % ordinary + first
-    return other
+def other_words(subject: Subject, side: Tensor, vocab: int) -> Tensor:
+    """Other words in all places but the first."""
+    return torch.cat([side[:, :1], subject.next_words(side[:, 1:], vocab)], 1)
 
 
 def loss_of(logits: Tensor, tokens: Tensor) -> Tensor:
-    """Mean cross-entropy against the next token of each; the last one ends with BOS.
+    """Mean cross-entropy against the next token of each; the first follows the last.
 
-    The first token stands in for an end mark: any fixed id will do. States that are no
-    logits are read by a fixed random vector, so that they have a gradient at all.
+    As an end mark any fixed id will do. States that are no logits are read by a fixed
+    random vector, so that they have a gradient at all.
     """
     if not _are_logits(logits, tokens):
         weights = torch.linspace(-1, 1, logits.size(-1), device=logits.device)
@@ -101,23 +96,23 @@ def exactly(subject: Subject) -> Iterator[float]:
         yield TOLERANCE
         return
     with converted(subject.module, to_double):
-        with _SmallerNumbers() as smaller:
+        with Numbers() as numbers:
             subject.logits(*subject.sentences())
-        yield FAINT if smaller.seen else EXACT
+        yield EXACT if numbers.seen <= {torch.float64} else FAINT
 
 
-class _SmallerNumbers(TorchDispatchMode):
-    """Sees whether an operation gives floating-point numbers that are not double."""
+class Numbers(TorchFunctionMode):
+    """Sees in which floating-point dtypes functions give their results."""
 
-    seen = False
+    def __init__(self):
+        super().__init__()
+        self.seen: set[torch.dtype] = set()
 
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):  # noqa: ANN001
+    def __torch_function__(self, function, types, args=(), kwargs=None):  # noqa: ANN001
         given = function(*args, **(kwargs or {}))
-        self.seen |= any(
-            t.is_floating_point() and t.dtype != torch.float64
-            for t in (given if isinstance(given, list | tuple) else [given])
-            if isinstance(t, Tensor)
-        )
+        found = given if isinstance(given, list | tuple) else [given]
+        tensors = [t for t in found if isinstance(t, Tensor) and t.is_floating_point()]
+        self.seen |= {t.dtype for t in tensors}
         return given
 
 

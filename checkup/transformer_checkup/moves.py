@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from transformer_checkup.hooks import (
     Call,
@@ -53,6 +53,8 @@ def dtype_moves(subject: Subject) -> str:
     module = module_of(subject)
     batch = subject.sentences()
     before, tried = subject.logits(*batch), []
+    if not any(t.is_floating_point() for t in module.state_dict().values()):
+        raise Unknown("nothing is registered that could be moved")
     for dtype, tolerance in DTYPES.items():
         if subject.device.type == "cpu" and not _survives(dtype):
             continue
@@ -80,6 +82,8 @@ def dtype_moves(subject: Subject) -> str:
         if not worst < tolerance:
             raise Fails(f"moved to {name}, its logits differ by {spread(worst.item())}")
         tried.append(name)
+    if not tried:
+        raise Unknown("it can be moved to no other dtype here")
     return f"it runs in {', '.join(tried)}"
 
 
@@ -128,9 +132,8 @@ def modes_differ_by_dropout(subject: Subject) -> str:
     batch = subject.sentences()
     _drops_in_train_mode(subject, module, batch)
     with without_dropout(module):
-        calm = trace(subject, *batch)
-        busy, again = (_train_trace(subject, batch) for _ in range(2))
-    before, once, twice = (run[-1].outputs[0] for run in (calm, busy, again))
+        before = subject.logits(*batch)
+        once, twice = (_in_train_mode(subject, batch) for _ in range(2))
     if not torch.equal(once, twice):
         raise Unknown(
             "with every dropout at 0, train mode is still random: a dropout that is "
@@ -139,6 +142,8 @@ def modes_differ_by_dropout(subject: Subject) -> str:
     moved = change(before, once).max().item()
     if moved <= TOLERANCE:
         return "with dropout at 0, train and eval mode give the same logits"
+    with without_dropout(module):
+        calm, busy = trace(subject, *batch), _train_trace(subject, batch)
     where = first_difference_of(calm, busy, close) or ""
     raise Fails(
         f"with dropout at 0, train and eval mode differ by {spread(moved)}, first in "
@@ -162,8 +167,7 @@ def _drops_in_train_mode(subject: Subject, module: nn.Module, batch: tuple) -> N
         for name, part in module.named_modules()
         if isinstance(part, nn.modules.dropout._DropoutNd) and part.p > 0
     ]
-    with in_mode(module, training=True), torch.no_grad():
-        first, second = (subject.call(subject.model, *batch) for _ in range(2))
+    first, second = (_in_train_mode(subject, batch) for _ in range(2))
     if dropouts and torch.equal(first, second):
         idle = "its dropout is made and not used: no forward calls it"
         raise Fails(
@@ -172,10 +176,14 @@ def _drops_in_train_mode(subject: Subject, module: nn.Module, batch: tuple) -> N
         )
 
 
+def _in_train_mode(subject: Subject, batch: tuple) -> Tensor:
+    """The logits in train mode."""
+    with in_mode(subject.module, training=True), torch.no_grad():
+        return subject.call(subject.model, *batch)
+
+
 def _train_trace(subject: Subject, batch: tuple) -> list[Call]:
     """All calls of a run in train mode."""
-    module = subject.module
-    training = in_mode(module, training=True)
-    with recorded(module) as (finished, _), training, torch.no_grad():
-        subject.call(subject.model, *batch)
+    with recorded(subject.module) as (finished, _):
+        _in_train_mode(subject, batch)
     return finished

@@ -2,15 +2,25 @@
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from transformer_checkup.hooks import Call, along, close, trace
 from transformer_checkup.leaks import BASIS, DECODES, changes_by_word
-from transformer_checkup.measures import FAINT, change, in_double, other_words, spread
+from transformer_checkup.measures import FAINT, change, in_double, other_words
 from transformer_checkup.state import in_mode, shaken
 from transformer_checkup.structure import Block, blocks, embeddings, is_attention
-from transformer_checkup.subject import Fails, Subject, Suspect, Unknown, named
+from transformer_checkup.subject import Fails, Subject, Suspect, Unknown, named, says
 from transformer_checkup.verdict import TOLERANCE, property_check
 
+PASSED_OVER = (
+    "its causal mask is aligned with the wrong end, or its keys are repeated along the "
+    "length in place of the heads"
+)
+LABELS = {1: "the next token", 2: "the next token but one", 0: "the token itself"}
+SHIFTED = {
+    2: "the labels are shifted twice: by whoever calls the loss, and by the loss",
+    0: "the labels are not shifted: each token is asked for its own",
+}
 SHUFFLE = [0, 4, 2, 6, 1, 3, 5]  # and the rest in place: distances change too
 
 
@@ -53,7 +63,7 @@ def _order_matters(
 def _source_order(subject: Subject, source: Tensor, target: Tensor | None) -> None:
     """Raise Fails if the encoder's side is a bag of words."""
     places = torch.tensor([*SHUFFLE, *range(len(SHUFFLE), source.size(1))])
-    other = other_words(source, subject.source_vocab)
+    other = other_words(subject, source, subject.source_vocab)
     before, shuffled, changed = (
         subject.logits(side, target) for side in (source, source[:, places], other)
     )
@@ -110,7 +120,7 @@ def _target_order(subject: Subject, source: Tensor | None, target: Tensor) -> No
         )
     exchanged, other = target.clone(), target.clone()
     exchanged[:, [1, 3]] = target[:, [3, 1]]
-    other[:, [1, 3]] = other_words(target, subject.target_vocab)[:, [1, 3]]
+    other[:, [1, 3]] = other_words(subject, target, subject.target_vocab)[:, [1, 3]]
     at_end = [_at_end(subject, block, source, t) for t in (target, exchanged, other)]
     if close(at_end[0], at_end[1]) and not close(at_end[0], at_end[2]):
         raise Fails(
@@ -172,13 +182,18 @@ def _of_positions(
 
 @property_check(*BASIS, kinds=DECODES, rouse=True)
 def reads_its_own_token(subject: Subject) -> str:
-    """The logits at a position depend on the token that stands there.
+    """The logits at a position depend on the token there, and leave out none before it.
 
     They are those of the *next* token. Where they do not move with the position's own
-    token, they come one place late: the target was shifted twice. Holds for every model
-    whose logits stand where `Subject` says.
+    token, they come one place late: the target was shifted twice. Nor may a token be
+    passed over that is nearer than another one that is read; a window passes, a
+    dilated one does not. A `loss` is the mean cross-entropy of each token given those
+    before it, to a thousandth of a nat. Holds for every model whose logits stand where
+    `Subject` says.
     """
-    changes = changes_by_word(subject, *subject.sentences())
+    batch = subject.sentences()
+    with in_double(subject):
+        changes = changes_by_word(subject, *batch)
     own, late = changes.diagonal()[1:], changes.diagonal(-1)[1:]
     if own.max() <= TOLERANCE < late.max():
         raise Fails(
@@ -193,39 +208,51 @@ def reads_its_own_token(subject: Subject) -> str:
                 Suspect("", "the logits are shifted before they are given back"),
             ],
         )
-    return "every position's logits move with the token that stands there"
+    if not own.all():
+        raise Unknown("no logits move with the token that stands there")
+    _no_gap(subject, changes, batch)
+    said = "every position's logits move with the token that stands there"
+    return said if subject.loss is None else said + _check_loss(subject, batch)
 
 
-@property_check(*BASIS, kinds=DECODES, rouse=True)
-def steps_equal_parallel(subject: Subject) -> str:
-    """Decoding token by token gives the logits of all tokens at once.
+def _no_gap(subject: Subject, changes: Tensor, batch: tuple) -> None:
+    """Raise Fails if a token moves nothing at a later position that reads further."""
+    for position, row in enumerate(changes[:, 1:], start=0):
+        read = row[:position].nonzero().flatten() + 1
+        passed = [k for k in range(1, position) if not row[k - 1] and read.numel()]
+        passed = [k for k in passed if k > read[0]]
+        if passed:
+            block = _first_block(subject, trace(subject, *batch), batch[1])
+            where = "" if block is None else _attention_in(block)
+            raise Fails(
+                f"the logits of position {position} move with token {int(read[0])}, "
+                f"and not with token {passed[0]}, which is nearer",
+                suspects=[Suspect(where, PASSED_OVER), Suspect("", PASSED_OVER)],
+            )
 
-    Holds for every model whose caches are right.
-    """
-    if subject.steps is None:
-        raise Unknown("no `steps` given")
-    source, target = subject.sentences()
-    with in_mode(subject.module, training=False), torch.no_grad():
+
+def _check_loss(subject: Subject, batch: tuple) -> str:
+    """Raise Fails if the loss is that of other labels than the next tokens."""
+    with torch.no_grad(), in_mode(subject.module, training=False):
         try:
-            steps = subject.call(subject.steps, source, target)
-        except Fails as failure:
-            said = str(failure).replace("the model", "`steps`", 1)
-            raise Fails(said, suspects=failure.suspects) from failure
-    changes = change(subject.logits(source, target), steps)
-    wrong = (changes > TOLERANCE).any(0).nonzero()
-    if len(wrong):
+            loss = float(subject.loss(*(side for side in batch if side is not None)))
+        except Exception as error:
+            raise Fails(f"`loss` stops with {says(error)}") from error
+    logits, target = subject.logits(*batch), batch[1]
+    by_shift = {
+        shift: F.cross_entropy(
+            logits[:, : target.size(1) - shift].flatten(0, 1),
+            target[:, shift:].flatten(),
+        ).item()
+        for shift in LABELS
+    }
+    near = [shift for shift, due in by_shift.items() if abs(loss - due) < 1e-3]
+    if not near:
+        return "; `loss` is no plain cross-entropy, and is not judged"
+    if 1 not in near:
         raise Fails(
-            "step by step, the logits differ by up to "
-            f"{spread(changes.max().item())}, first at position {int(wrong[0])}",
-            suspects=_of_steps(subject, source, target),
+            f"`loss` is that of {LABELS[near[0]]}: ≈ {loss:.3f} nats, where the next "
+            f"token's is ≈ {by_shift[1]:.3f}",
+            suspects=[Suspect("", SHIFTED[near[0]])],
         )
-    return "step by step and all at once the logits are the same"
-
-
-def _of_steps(subject: Subject, source: Tensor | None, target: Tensor) -> list[Suspect]:
-    """What a step does otherwise than the run of all tokens at once."""
-    if changes_by_word(subject, source, target).triu(1).max() > TOLERANCE:
-        return [Suspect("", "all at once it sees the future, which no step can")]
-    anew = "positions that start anew with the cache at every step"
-    cache = "a cache that is overwritten, or a mask that only the parallel run gets"
-    return [Suspect("", anew), Suspect("", cache)]
+    return ""

@@ -1,18 +1,5 @@
 """Is it a sound Transformer? All property checks, by name.
 
-    from transformer_checkup import Subject, assert_sound, examine
-
-    subject = Subject(my_model, source_vocab=230, target_vocab=347)
-    examine(subject)                                 # in a notebook, with pictures
-    assert_sound(subject)                            # in a test: raises with the report
-
-    python -m transformer_checkup module:build_model --kind decoder    # in a shell
-
-`my_model(source, target)` takes ids (batch, length) and gives logits (batch,
-target_length, target_vocab), at each position those of the next token; `Subject` says
-what a decoder or an encoder alone takes, and `transformer_checkup.adapters` hands over
-PyTorch's modules, Hugging Face's, d2l's and the Annotated Transformer's.
-
 Every check runs the model on random sentences and returns a `Verdict`: the property
 holds (✓), it does not, where, and what usually causes it (✗), or it cannot be judged
 and why (○). They are asked in an order: does it run, is it finite, is it deterministic;
@@ -29,14 +16,10 @@ and its tolerance. In short, for sound models that are built otherwise:
     prefix LM           "causal" does not hold: skip=("causal",)
     no positions        in a decoder, on purpose: skip=("order aware",)
     source by turns     in some layers only: skip=("layers read the source",)
+    dilated windows     "reads its own token" does not hold: skip it, too
 
-Out of reach is what leaves the model a sound one, only not the one that was meant:
-    another scale of the scores, or √d_model forgotten    a size like any other
-    heads or features in another order                    as good with its own weights
-    a residual taken behind the norm instead of before    a block of another design
-    the training loop, the data, the labels               they are not looked at
-    a leak of a hundred-thousandth where a model takes
-    numbers of 32 bits on the way, or of a billionth      it passes for rounding
+Out of reach is what leaves the model a sound one, only not the one that was meant, as
+README.md lists; and a leak that passes for rounding.
 There a sound model of the same weights helps: `first_difference` compares the two,
 module by module. Within reach are faults that a library publishes, as `transformers`
 5.23 does. ProphetNet fails "padding invariant", and rightly, since each position of its
@@ -62,32 +45,11 @@ from transformer_checkup.lengths import length_generic
 from transformer_checkup.limits import finite_in_half_precision, finite_without_source
 from transformer_checkup.maps import attention_is_sound
 from transformer_checkup.moves import dtype_moves, modes_differ_by_dropout
-from transformer_checkup.order import (
-    order_aware,
-    reads_its_own_token,
-    steps_equal_parallel,
-)
+from transformer_checkup.order import order_aware, reads_its_own_token
 from transformer_checkup.registered import state_is_saved, state_moves
 from transformer_checkup.report import CHECKS, Report, assert_sound, examine, failing
 from transformer_checkup.residuals import residuals_carry
+from transformer_checkup.steps import steps_equal_parallel
 from transformer_checkup.subject import Subject, Suspect
 from transformer_checkup.verdict import TOLERANCE, Verdict
 from transformer_checkup.weights import weights_shared_as_meant
-
-# Those that ask the model as a whole; the others look at its submodules, or more.
-FOURTEEN = (
-    "same twice",
-    "causal",
-    "padding invariant",
-    "independent of neighbours",
-    "length generic",
-    "order aware",
-    "steps equal parallel",
-    "attention is sound",
-    "initial loss",
-    "all parameters learn",
-    "overfits one batch",
-    "state moves",
-    "finite in half precision",
-    "finite without source",
-)

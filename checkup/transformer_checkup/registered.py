@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Mapping
+from contextlib import suppress
 
 import torch
 from torch import Tensor, nn
@@ -11,11 +12,12 @@ from transformer_checkup.hooks import where_it_stops as stops_at
 from transformer_checkup.leaks import BASIS
 from transformer_checkup.measures import change, spread
 from transformer_checkup.state import converted
-from transformer_checkup.subject import Fails, Subject, Suspect
+from transformer_checkup.subject import Fails, Subject, Suspect, Unknown
 from transformer_checkup.suspects import REMEMBERS
 from transformer_checkup.verdict import TOLERANCE, in_32_bits, module_of, property_check
 
 LIST = "a plain list or dict of modules: take nn.ModuleList or nn.ModuleDict"
+UNTIED = "tied before loading and no longer behind it: tie again, or copy into `.data`"
 TENSOR = "a plain tensor: make it a buffer by `register_buffer`, or a parameter"
 
 
@@ -153,10 +155,33 @@ def _reloaded(subject: Subject, other: Subject, batch: tuple) -> Tensor:
     file.seek(0)
     state = torch.load(file, map_location=subject.device, weights_only=True)
     held = {id(t) for t in other.module.state_dict(keep_vars=True).values()}
-    with converted(other.module, lambda t: t * 0 if id(t) in held else t):
+    before = other.logits(*batch)
+
+    def spoilt(tensor: Tensor) -> Tensor:
+        one = int(tensor.is_floating_point())
+        return tensor * 0 + one if id(tensor) in held else tensor
+
+    with converted(other.module, spoilt):
+        with suppress(Fails):
+            if torch.equal(before, other.logits(*batch)):
+                raise Unknown("the logits do not depend on anything that is saved")
+        ties = _ties(other.module)
         try:
             other.module.load_state_dict(state)
         except RuntimeError as error:
             said = str(error).splitlines()[0]
             raise Fails(f"its own state cannot be loaded: {said}") from error
+        for names in ties - _ties(other.module):
+            raise Fails(
+                f"{' and '.join(sorted(names))} are one before loading, two after it",
+                suspects=[Suspect(n.rpartition(".")[0], UNTIED) for n in sorted(names)],
+            )
         return other.logits(*batch)
+
+
+def _ties(module: nn.Module) -> set[frozenset[str]]:
+    """The names of parameters that are one tensor."""
+    names: dict[int, set[str]] = {}
+    for name, parameter in module.named_parameters(remove_duplicate=False):
+        names.setdefault(id(parameter), set()).add(name)
+    return {frozenset(group) for group in names.values() if len(group) > 1}

@@ -1,7 +1,8 @@
 """All verdicts on one model: printed as they come, with the places to look at."""
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from transformer_checkup import (
     by_heart,
@@ -17,6 +18,7 @@ from transformer_checkup import (
     order,
     registered,
     residuals,
+    steps,
     weights,
 )
 from transformer_checkup.subject import Subject, Suspect, says
@@ -35,6 +37,7 @@ THEMES = (
     leaks,
     lengths,
     order,
+    steps,
     crossing,
     maps,
     residuals,
@@ -52,6 +55,16 @@ CHECKS = {
     for name, check in REGISTERED.items()
     if check.__module__ == module.__name__
 }
+PLAIN = {
+    "✓": "ok  ",
+    "✗": "FAIL",
+    "○": "?   ",
+    "≈": "~",
+    "–": "-",
+    "…": "...",
+    "√": "root ",
+}
+PLAIN |= {"“": '"', "”": '"', "²": "^2", "·": "*"}
 READ_OFF = ("state moves", "weights shared as meant")
 NOTHING_RUNS = f"{CANNOT_BE_TOLD} “runs” fails"
 THREE_LINES = """    from transformer_checkup import Subject, examine
@@ -96,6 +109,20 @@ class Report:
         ordered = sorted(self.failed, key=lambda verdict: verdict.name not in READ_OFF)
         found = [s for verdict in ordered for s in verdict.suspects]
         return list(dict.fromkeys(found))
+
+    @property
+    def data(self) -> dict[str, object]:
+        """All that it says, in a form for `json.dumps`."""
+        checks = [
+            {
+                "check": verdict.name,
+                "holds": verdict.holds,
+                "says": verdict.sentence,
+                "suspects": [asdict(suspect) for suspect in verdict.suspects],
+            }
+            for verdict in self.verdicts
+        ]
+        return {"sound": self.sound, "summary": self.summary, "checks": checks}
 
     @property
     def text(self) -> str:
@@ -156,14 +183,37 @@ def examine(
     """
 
     def show(verdict: Verdict) -> None:
-        for line in lines(verdict):
-            print(line, flush=True)
+        say(*lines(verdict))
         if draw and verdict.draw is not None:
             draw_finding(verdict.draw)
 
-    report = report_on(subject, only=only, tell=show)
-    print(*rest(report.verdicts), report.summary, sep="\n")
+    report = report_on(subject, only=only, tell=show, begin=progress)
+    say(*rest(report.verdicts), report.summary)
     return report
+
+
+def progress(now: str) -> None:
+    """Which check is running, in a line of a terminal that the next one replaces."""
+    if sys.stderr is not None and sys.stderr.isatty():
+        print(f"\r{now:<40}\r", end="", file=sys.stderr, flush=True)
+
+
+def say(*told: str) -> None:
+    """Print lines; a console that has no ✓ gets what stands for it in ASCII."""
+    for line in told:
+        print(for_console(line, sys.stdout.encoding), flush=True)
+
+
+def for_console(line: str, encoding: str | None) -> str:
+    """A line as this encoding can show it."""
+    coded = encoding or "ascii"
+    try:
+        line.encode(coded)
+    except UnicodeEncodeError:
+        for sign, plain in PLAIN.items():
+            line = line.replace(sign, plain)
+        return line.encode(coded, "replace").decode(coded)
+    return line
 
 
 def report_on(
@@ -171,11 +221,16 @@ def report_on(
     *,
     only: Sequence[str] | None = None,
     tell: Callable[[Verdict], None] = lambda verdict: None,
+    begin: Callable[[str], None] = lambda name: None,
 ) -> Report:
-    """The verdicts of all checks that apply; tell(verdict) for each as it comes."""
+    """The verdicts of all checks that apply; tell(verdict) for each as it comes.
+
+    begin(text) says which check is asked now, as "3/24 same twice".
+    """
     names = dict.fromkeys(chosen(subject, only))
     known: dict[str, Verdict] = {}  # of the checks that others rest on, too
-    for name in names:
+    for number, name in enumerate(names, start=1):
+        begin(f"{number}/{len(names)} {name}")
         if name not in known:
             known[name] = CHECKS[name](subject, known)
         tell(known[name])
@@ -223,4 +278,4 @@ def draw_finding(draw: Callable[[], None]) -> None:
     try:
         draw()
     except Exception as error:  # of numbers that nothing can draw
-        print(f"  (there is no picture: {says(error)})")
+        say(f"  (there is no picture: {says(error)})")

@@ -15,6 +15,7 @@ from transformer_checkup.structure import (
     is_attention,
     matrices,
     sublayers,
+    values_of,
 )
 from transformer_checkup.subject import Fails, Subject, Suspect, Unknown, named
 from transformer_checkup.verdict import module_of, property_check
@@ -41,10 +42,20 @@ def residuals_carry(subject: Subject) -> str:
     found = blocks(module)
     if not found:
         raise Unknown("no list of layers with attention inside is found")
-    lost = _lost(subject, found, [p for b in found for p in matrices(b.module)])
+    lost, seen = _lost(subject, found, [p for b in found for p in matrices(b.module)])
+    if not seen:
+        raise Unknown(
+            f"{named(found[0].name)} and its like are never called with states: the "
+            "model computes its layers elsewhere"
+        )
     if not lost:
-        for layer in found:
+        for layer in seen:
             _check_branches(subject, layer)
+        if len(seen) < len(found):
+            missing = next(b for b in found if b not in seen)
+            raise Unknown(
+                f"{len(seen)} layers carry; {named(missing.name)} is not called"
+            )
         return f"each of {len(found)} layers hands its input on"
     block = lost[0]
     raise Fails(
@@ -56,12 +67,15 @@ def residuals_carry(subject: Subject) -> str:
 
 def _lost(
     subject: Subject, found: list[Block], zero: list[nn.Parameter]
-) -> list[Block]:
-    """The layers whose output does not move with their input while `zero` are 0."""
+) -> tuple[list[Block], list[Block]]:
+    """The layers whose output does not move with their input while `zero` are 0.
+
+    And all that could be looked at.
+    """
     with zeroed(zero):
         runs = [trace(subject, *batch) for batch in _two_batches(subject)]
     calls = [{call.name: call for call in reversed(run)} for run in runs]
-    lost = []
+    lost, seen = [], []
     for block in found:
         if not all(block.name in run for run in calls):
             continue
@@ -70,13 +84,12 @@ def _lost(
         )
         if out is not None and not out.isfinite().all():
             raise Unknown("its matrices cannot be taken as zero: that makes NaN")
-        if (
-            states is not None
-            and not close(states, other_states)
-            and close(out, other_out)
-        ):
+        if states is None or close(states, other_states):
+            continue
+        seen.append(block)
+        if close(out, other_out):
             lost.append(block)
-    return lost
+    return lost, seen
 
 
 def _check_branches(subject: Subject, block: Block) -> None:
@@ -88,6 +101,11 @@ def _check_branches(subject: Subject, block: Block) -> None:
     parts, module = dict(sublayers(block)), subject.module
     names = [n for n in parts if is_attention(n, module.get_submodule(n))]
     rest = [p for n, own in parts.items() if n not in names for p in own]
+    values = [] if names else values_of(block)
+    if values:  # its attention is no module: what widens is the feed-forward part
+        rest = [p for p in matrices(block.module) if p.size(0) != p.size(-1)]
+        own = [p for p in matrices(block.module) if all(p is not q for q in rest)]
+        names, parts = values, dict.fromkeys(values, own)
     for name in names if rest else ():
         if _comes_out(subject, block, name, rest):
             continue
@@ -140,8 +158,8 @@ def _two_batches(subject: Subject) -> list[tuple]:
     """Sentences, and others in their places."""
     source, target = subject.sentences()
     others = (
-        None if source is None else other_words(source, subject.source_vocab),
-        None if target is None else other_words(target, subject.target_vocab),
+        None if source is None else other_words(subject, source, subject.source_vocab),
+        None if target is None else other_words(subject, target, subject.target_vocab),
     )
     return [(source, target), others]
 
@@ -162,9 +180,8 @@ def _of_residual(subject: Subject, found: list[Block], block: Block) -> list[Sus
     suspects, parts = [], sublayers(block)
     for name, own in parts if len(parts) > 1 else ():
         kept = {id(p) for p in own}
-        if block not in _lost(
-            subject, [block], [p for p in everything if id(p) not in kept]
-        ):
+        others = [p for p in everything if id(p) not in kept]
+        if block not in _lost(subject, [block], others)[0]:
             suspects.append(
                 Suspect(
                     name, "its residual connection is lost: `x +` is missing around it"

@@ -26,9 +26,12 @@ class Block:
 
 
 def lists_of_modules(module: nn.Module) -> Iterator[tuple[str, nn.Module]]:
-    """Every ModuleList and Sequential, by name, the outer before the inner."""
+    """Every ModuleList, Sequential and dict of layers, by name, the outer first."""
     for name, part in module.named_modules():
-        if isinstance(part, LISTS):
+        of_layers = isinstance(part, nn.ModuleDict) and _is_stack(part)
+        if isinstance(part, LISTS) or (
+            of_layers and all(map(attends, part.children()))
+        ):
             yield name, part
 
 
@@ -56,7 +59,7 @@ def _is_stack(part: nn.Module) -> bool:
     children = [*part.children()]
     alike = len({type(child) for child in children}) == 1
     if isinstance(part, nn.ModuleDict):
-        return alike and len(children) > 1
+        return alike and len(part) > 1
     if not isinstance(part, LISTS):
         return False
     return alike or all(
@@ -93,6 +96,17 @@ def _makes_queries(module: nn.Module) -> bool:
     letters = {found[1] for name in names if (found := MADE.fullmatch(name.lower()))}
     letters = {letter[0] if len(letter) > 3 else letter for letter in letters}
     return "qkv" in letters or ("q" in letters and bool({"k", "kv"} & letters))
+
+
+def values_of(block: Block) -> list[str]:
+    """The layers that make the values, or all three, in a block's own forward."""
+    return [
+        f"{block.name}.{name}"
+        for name, part in block.module.named_children()
+        if isinstance(part, nn.Linear)
+        and (found := MADE.fullmatch(name.lower()))
+        and "v" in found[1]
+    ]
 
 
 def _feeds_forward(module: nn.Module) -> bool:

@@ -12,8 +12,6 @@ from torch import Tensor, nn
 from transformer_checkup.given import check_given, check_names
 from transformer_checkup.state import in_mode
 
-# The ids that are no words: padding 0, unknown 1, the target's start 2, its end 3.
-PAD, BOS, FIRST_WORD = 0, 2, 4
 TRIED = 40  # tokens, where no length is given
 # What PyTorch says where two dtypes meet.
 MISMATCH = re.compile("same dtype|scalar type|dtype mismatch|dtypes match")
@@ -48,15 +46,20 @@ class Unknown(Exception):
 
 @dataclass(frozen=True)
 class Suspect:
-    """Where a fault may sit, a module's name or "" for the model's own forward."""
+    """Where a fault may sit, a module's name or "" for the model's own forward.
+
+    `method` is the function whose result first differs, with its file and line.
+    """
 
     where: str
     what: str
+    method: str = ""
 
     @property
     def text(self) -> str:
         """As it is printed: the place, then what is often wrong there."""
-        return f"{named(self.where)}: {self.what}"
+        inside = f", in {self.method}" if self.method else ""
+        return f"{named(self.where)}{inside}: {self.what}"
 
 
 def named(where: str) -> str:
@@ -73,21 +76,28 @@ class Subject:
         "encoder-decoder"   model(source, target) -> (batch, target_length, vocabulary)
         "decoder"           model(tokens) -> (batch, length, vocabulary)
         "encoder"           model(tokens) -> (batch, length, anything)
-    ids are (batch, length), padded behind the words with 0. A model with another
-    interface needs a function of three lines, as the adapters are; then `module` says
-    where its parameters are. One vocabulary is enough if both sides share it.
+    ids are (batch, length). A model with another interface needs a function of three
+    lines, as the adapters are; then `module` says where its parameters are. One
+    vocabulary is enough if both sides share it.
 
-    `steps` is the same function computed one target token at a time, as decoding does
-    it. `attention` takes what the model takes, and gives the maps of a batch as
+    Conventions: `pad` is the id behind the words, `bos` the one that a translation
+    begins with, None if there is none; `special` are the other ids that are no words.
+    pad=1 with bos=0 is BART's, pad=50256 with bos=None and special=() GPT-2's, whose
+    end mark pads. `left_padding` says that the model claims to bear padding in front of
+    the words, which few do: see `padding_invariant`.
+
+    More to compare: `steps`, the same function computed as decoding does it, a few
+    tokens at a time; `beams(…, parents)`, the same one by one, where from the second
+    step on row i goes on from the past of row parents[i, step]; `loss`, of the model's
+    arguments, as it is trained: the mean cross-entropy of each token (behind BOS, if it
+    translates) given those before it. `attention` gives the maps of a batch as
     {"encoder": …, "decoder": …, "cross": …}, those that there are, each a list with a
     tensor (batch, heads, query_length, key_length) a layer. `longest` is a length that
-    the model must take; 40 are tried where none is given. A trained model is not
-    asked for its first loss, nor to learn one batch by heart. `left_padding` says that
-    the model claims to bear padding in front of the words, which few do: see
-    `padding_invariant`.
-    `tied` names pairs of parameters that the model claims to share, `unused` modules
-    that the logits leave out on purpose. `rebuild` builds the model anew, with other
-    weights, to load a state into. `skip` names checks that do not apply.
+    the model must take; 40 are tried where none is given. A `trained` model is not
+    asked for its first loss, nor to learn one batch by heart. `tied` names pairs of
+    parameters that the model claims to share, `unused` modules that the logits leave
+    out on purpose. `rebuild` builds the model anew, with other weights, to load a state
+    into. `skip` names checks that do not apply.
 
     ValueError for what makes no sense: another kind, a vocabulary of fewer than 8
     tokens, a module that is none, `steps` of an encoder, and names in `tied` or
@@ -99,7 +109,12 @@ class Subject:
     target_vocab: int | None = None
     kind: str = "encoder-decoder"
     module: nn.Module | None = None
+    pad: int = 0
+    bos: int | None = 2
+    special: tuple[int, ...] = (0, 1, 2, 3)
     steps: Callable[..., Tensor] | None = None
+    beams: Callable[..., Tensor] | None = None
+    loss: Callable[..., Tensor] | None = None
     attention: Callable[..., Maps] | None = None
     longest: int | None = None
     trained: bool = False
@@ -135,19 +150,19 @@ class Subject:
     ) -> tuple[Tensor | None, Tensor | None]:
         """Random ids (rows, length) for both sides, no padding; None for a side less.
 
-        The targets of an encoder–decoder begin with BOS, a decoder's with a word.
+        The targets of an encoder–decoder begin with BOS, if there is one, a decoder's
+        with a word.
         """
         generator = torch.Generator().manual_seed(self.seed)
 
         def draw(length: int, vocab: int) -> Tensor:
-            ordinary = vocab - FIRST_WORD
-            # No word comes twice within `ordinary` words, so that order can matter.
-            words = [
-                torch.randperm(ordinary, generator=generator)
-                for _ in range(rows * math.ceil(length / ordinary))
+            words = self.words(vocab).cpu()
+            # No word comes twice before each came once, so that order can matter.
+            drawn = [
+                words[torch.randperm(len(words), generator=generator)]
+                for _ in range(rows * math.ceil(length / len(words)))
             ]
-            drawn = torch.cat(words).view(rows, -1)[:, :length] + FIRST_WORD
-            return drawn.to(self.device)
+            return torch.cat(drawn).view(rows, -1)[:, :length].to(self.device)
 
         source = target = None
         if self.kind != "decoder":
@@ -155,8 +170,23 @@ class Subject:
         if self.kind != "encoder":
             target = draw(target_length, self.target_vocab)
         if self.kind == "encoder-decoder":
-            target[:, 0] = BOS
+            target[:, 0] = target[:, 0] if self.bos is None else self.bos
         return source, target
+
+    def words(self, vocab: int) -> Tensor:
+        """The ids that are words, in order."""
+        ids = torch.arange(vocab, device=self.device)
+        return ids[~torch.isin(ids, torch.tensor(self.no_words, device=self.device))]
+
+    @property
+    def no_words(self) -> list[int]:
+        """The ids that are no words."""
+        return [i for i in (self.pad, self.bos, *self.special) if i is not None]
+
+    def next_words(self, ids: Tensor, vocab: int) -> Tensor:
+        """The word behind each in the vocabulary; the first behind the last."""
+        words = self.words(vocab)
+        return words[(torch.searchsorted(words, ids.contiguous()) + 1) % len(words)]
 
     def logits(self, source: Tensor | None, target: Tensor | None) -> Tensor:
         """The model's output, detached, in eval mode."""

@@ -1,7 +1,9 @@
 """The usual suspects at the module where something first goes wrong."""
 
 import re
+from dataclasses import replace
 
+from transformer_checkup.places import Place
 from transformer_checkup.structure import attends, is_attention, is_norm
 from transformer_checkup.subject import Subject, Suspect
 
@@ -30,6 +32,9 @@ CAUSES = {
     "future": "its causal mask is missing, too wide, turned round, or without effect",
     "padding": "its padding mask is missing, turned round, added as 0 and 1, or comes "
     "too late",
+    "front": "its padding mask leaves the front out, or its positions depend on where "
+    "the row starts: learned ones that are not counted from the first word, relative "
+    "ones that are no distances",
     "batch": "batch and length are swapped (`batch_first`?), or its mask belongs to "
     "another sentence (`repeat` for `repeat_interleave`)",
 }
@@ -38,16 +43,23 @@ OUTSIDE = {
     "or its causal mask made for another length?",
     "padding": "padding is counted outside of its parts, by a mean or a sum over the "
     "length without a mask, or positions are counted from the end",
+    "front": "positions are counted from the row's start, not from the first word, or "
+    "padding is counted outside of its parts",
     "batch": "sentences are mixed outside of its parts: axes of batch and length, or "
     "positions added along the batch",
 }
 
 
-def of_leak(subject: Subject, where: str | None, leak: str) -> list[Suspect]:
+def of_leak(subject: Subject, place: Place, leak: str) -> list[Suspect]:
     """Where a leak into the future, from padding or from the batch comes from.
 
-    where is the first module that is touched; None where there is no module to ask.
+    The place is the first that is touched.
     """
+    first, *others = _of_leak(subject, place.where, leak)
+    return [replace(first, method=place.method), *others]
+
+
+def _of_leak(subject: Subject, where: str | None, leak: str) -> list[Suspect]:
     if where is None:
         return [Suspect("", CAUSES[leak].replace("its ", "a ", 1))]
     if not where:
@@ -55,6 +67,8 @@ def of_leak(subject: Subject, where: str | None, leak: str) -> list[Suspect]:
     module = subject.module.get_submodule(where)
     if is_norm(module):
         return [Suspect(where, OVER_POSITIONS), Suspect(where, CAUSES[leak])]
+    if leak == "front":
+        return [Suspect(where, CAUSES[leak]), Suspect("", OUTSIDE[leak])]
     if not attends(module) and not is_attention(where, module):
         return [Suspect(where, OF_ALL), Suspect(where, CAUSES[leak])]
     if leak == "future" and re.search(CROSS, where.lower()):
@@ -64,6 +78,6 @@ def of_leak(subject: Subject, where: str | None, leak: str) -> list[Suspect]:
     return [Suspect(where, CAUSES[leak]), Suspect("", OUTSIDE[leak])]
 
 
-def of_memory(where: str | None) -> list[Suspect]:
+def of_memory(place: Place) -> list[Suspect]:
     """Where one call leaves something for the next."""
-    return [Suspect(where or "", REMEMBERS), Suspect("", REMEMBERS)]
+    return [Suspect(place.where or "", REMEMBERS, place.method), Suspect("", REMEMBERS)]

@@ -22,9 +22,9 @@ def weights_shared_as_meant(subject: Subject) -> str:
     it is said to be tied. nn.TransformerEncoder starts its layers as copies, which is
     told as ○.
     """
-    module = module_of(subject)
-    for name, part in lists_of_modules(module):
-        children = [(f"{name}.{i}".lstrip("."), child) for i, child in enumerate(part)]
+    module, lists = module_of(subject), [*lists_of_modules(subject.module)]
+    for name, part in lists:
+        children = [(f"{name}.{i}".lstrip("."), c) for i, c in part._modules.items()]
         for (one, first), (other, second) in combinations(children, 2):
             _not_the_same(one, first, other, second)
     for block in blocks(module):
@@ -38,7 +38,9 @@ def weights_shared_as_meant(subject: Subject) -> str:
                 suspects=[Suspect(p.rpartition(".")[0], untied) for p in (one, other)],
             )
     if not subject.trained:
-        _no_copies(module)
+        _no_copies(lists)
+    if not lists and not subject.tied:
+        raise Unknown("no list of layers is found, and nothing is said to be `tied`")
     return "no layer shares its weights with another, and what should be tied is"
 
 
@@ -96,10 +98,10 @@ def _holder(module: nn.Module, names: set[str]) -> str:
     return ".".join(held)
 
 
-def _no_copies(module: nn.Module) -> None:
+def _no_copies(lists: list[tuple[str, nn.Module]]) -> None:
     """Raise Fails if the layers of a list start as copies of each other."""
-    for name, part in lists_of_modules(module):
-        children = [*part]
+    for name, part in lists:
+        children = [*part.children()]
         if len(children) < 2 or len({type(child) for child in children}) > 1:
             continue
         first, second = (matrices(child) for child in children[:2])

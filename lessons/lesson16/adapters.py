@@ -9,6 +9,24 @@ from helpers.decoding import start_decoding
 from lessons.lesson16.readings.interface import Translator
 from transformer_checkup.subject import Subject
 
+# The checks that ask a reading as a whole; the others look at its submodules, or more.
+ASKED = (
+    "same twice",
+    "causal",
+    "padding invariant",
+    "independent of neighbours",
+    "length generic",
+    "order aware",
+    "steps equal parallel",
+    "attention is sound",
+    "initial loss",
+    "all parameters learn",
+    "overfits one batch",
+    "state moves",
+    "finite in half precision",
+    "finite without source",
+)
+
 
 def of_reading(model: Translator, **options) -> Subject:
     """One of lesson 16's five readings, with the maps that it keeps or returns.

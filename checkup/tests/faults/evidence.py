@@ -12,6 +12,7 @@ from transformer_checkup.adapters import of_hugging_face
 from transformer_checkup.report import CHECKS, READ_OFF, Report, chosen
 from transformer_checkup.subject import Subject, Suspect
 
+OFFERED = ("steps", "beams", "loss", "left_padding")  # beside its forward
 ADAPTERS = {COURSE: of_course, HUGGING_FACE: of_hugging_face, READING: of_reading}
 
 
@@ -20,7 +21,9 @@ def subject_of(specimen: Specimen, model: nn.Module, **options) -> Subject:
     if specimen.code_base in ADAPTERS:
         return ADAPTERS[specimen.code_base](model, **options)
     linears = [m for m in model.projection.modules() if isinstance(m, nn.Linear)]
-    return Subject(model, linears[0].out_features, kind=specimen.kind, **options)
+    offered = {n: getattr(model, n) for n in OFFERED if hasattr(model, n)}
+    given = {"kind": specimen.kind, **offered, **options}
+    return Subject(model, linears[0].out_features, **given)
 
 
 def examined(fault: Fault, seed: int = 0, **options) -> Subject:

@@ -35,7 +35,7 @@ def stale_residual(model: nn.Module) -> None:
     become(model.blocks[1], forward=forward)
 
 
-@fault("rotary angles start anew with the cache", "Llama", "-", "anew")
+@fault("rotary angles start anew with the cache", "Llama", "- model.rotary_emb", "anew")
 def rotary_without_past(model: nn.Module) -> None:
     """Each step of decoding turns its token as if it were the first."""
 

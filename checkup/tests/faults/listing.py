@@ -33,7 +33,7 @@ class Fault:
     @property
     def from_outside(self) -> bool:
         """Whether it was thought of without knowledge of the checks."""
-        return self.damage.__module__.endswith("from_outside")
+        return self.damage.__module__.endswith(("from_outside", "from_reports"))
 
     def build(self, vocab: int = 60, seed: int = 0) -> nn.Module:
         """A small model with this fault."""

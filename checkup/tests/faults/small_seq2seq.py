@@ -5,6 +5,7 @@ Each step that a fault changes is a method of its own.
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from faults.small_decoders import EACH, HEADS, LONGEST, WIDTH, lower
 from helpers import PAD
@@ -110,3 +111,8 @@ class EinsumSeq2Seq(nn.Module):
         for layer in self.decoder:
             x = layer(x, seen, memory, words)
         return self.projection(self.norms[1](x))
+
+    def loss(self, source: Tensor, target: Tensor) -> Tensor:
+        """Mean cross-entropy of the target's words behind the first."""
+        logits, words = self(source, target[:, :-1]), target[:, 1:]
+        return F.cross_entropy(logits.flatten(0, 1), words.flatten(), ignore_index=PAD)

@@ -12,6 +12,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
+from faults.small_cached import CachedGPT
 from faults.small_decoders import LONGEST, SmallGPT, SmallLlama
 from faults.small_huggingface import (
     GPT2,
@@ -240,6 +241,9 @@ def of_hands() -> list[Specimen]:
         own(name="small GPT", build=drawn(SmallGPT)),
         own(name="small GPT, zero head", build=drawn(zero_head)),
         own(name="plain GPT", build=drawn(PlainGPT)),
+        own(name="cached GPT", build=drawn(CachedGPT)),
+        own(name="cached rotary", build=drawn(CachedGPT, places="rotary")),
+        own(name="cached ALiBi", build=drawn(CachedGPT, places="ALiBi")),
         own(name="einsum", kind=BOTH, build=drawn(EinsumSeq2Seq)),
         own(name="einsum, zero start", kind=BOTH, build=drawn(zero_start)),
     ]
