@@ -1,35 +1,8 @@
-"""How good a translation is: losses, exact match, BLEU (lessons 09, 10, 11 and 12)."""
+"""How good a translation is: exact match, BLEU, lengths, alignments."""
 
 from collections.abc import Collection, Sequence
 
-import pandas as pd
 import sacrebleu
-from torch.nn import functional as F
-
-from helpers import PAD
-from helpers.batching import IdPair, bucketed_batches
-from helpers.decoding import inference
-from helpers.transformer import Transformer
-
-
-def loss_by_token(model: Transformer, pairs: Sequence[IdPair]) -> pd.DataFrame:
-    """A row for each real token of the targets: position from 1, id, loss."""
-    device = next(model.parameters()).device
-    tables = []
-    with inference(model):
-        for batch in bucketed_batches(pairs, tokens_per_batch=4096):
-            batch = batch.to(device)
-            logits = model(batch.source, batch.decoder_input).mT
-            losses = F.cross_entropy(logits, batch.labels, reduction="none")
-            sentence, place = (batch.labels != PAD).nonzero(as_tuple=True)
-            columns = {
-                "position": place + 1,
-                "token": batch.labels[sentence, place],
-                "loss": losses[sentence, place],
-            }
-            table = {name: column.cpu() for name, column in columns.items()}
-            tables.append(pd.DataFrame(table))
-    return pd.concat(tables, ignore_index=True)
 
 
 def exact_match(hypotheses: Sequence, references: Sequence) -> float:

@@ -15,7 +15,6 @@ from helpers.plots import (
     PARTS,
     alignment_overlay,
     architecture_map,
-    attention_grid,
     distribution,
     heatmap,
     learning_curves,
@@ -105,8 +104,6 @@ def test_labels_or_a_mask_that_do_not_fit():
         sizes = str(tuple(weights.shape)).translate({40: r"\(", 41: r"\)"})
         with pytest.raises(ValueError, match=sizes + r" with labels for \(3, 4\)"):
             heatmap(weights, QUERIES, KEYS, title="")
-    with pytest.raises(ValueError, match="with labels for"):
-        attention_grid(WEIGHTS[None], KEYS, QUERIES, title="")
     with pytest.raises(ValueError, match=r"\(3, 4\) with a mask of \(1, 3, 4\)"):
         heatmap(WEIGHTS, QUERIES, KEYS, title="", mask=WEIGHTS[None] > 0)
 
@@ -154,40 +151,8 @@ def test_a_figure_without_pyplot_stays_alone():
     assert not plt.get_fignums()
 
 
-@pytest.mark.parametrize("heads, rows", [(1, 1), (4, 1), (6, 2), (7, 2)])
-def test_attention_grid(heads, rows):
-    maps = torch.stack([WEIGHTS / (head + 1) for head in range(heads)])
-    figure = attention_grid(maps, QUERIES, KEYS, title="the heads differ")
-    *drawn, colour_bar = figure.axes
-    assert colour_bar.get_ylabel() == "weight"
-    assert figure.get_suptitle() == "the heads differ"
-    assert len(drawn) == heads
-    assert drawn[0].get_gridspec().nrows == rows
-    for head, ax in enumerate(drawn):
-        torch.testing.assert_close(shown(ax), maps[head])
-        assert ax.get_title(loc="left") == f"head {head + 1}"
-        assert ax.collections[0].get_clim() == (0, 1)
-
-
-def test_attention_grid_labels_the_outer_axes():
-    *drawn, _ = attention_grid(WEIGHTS.expand(7, 3, 4), QUERIES, KEYS, title="").axes
-    with_queries = [any(labels(ax.get_yticklabels())) for ax in drawn]
-    with_keys = [any(labels(ax.get_xticklabels())) for ax in drawn]
-    assert with_queries == [True, False, False, False, True, False, False]
-    assert with_keys == [False, False, False, True, True, True, True]
-    assert labels(drawn[4].get_xticklabels()) == KEYS
-    assert labels(drawn[4].get_yticklabels()) == QUERIES
-    for ax in drawn:
-        assert list(ax.get_xticks()) == [middle(ax, 0, key)[0] for key in range(4)]
-        assert list(ax.get_yticks()) == [middle(ax, query, 0)[1] for query in range(3)]
-
-
-@pytest.mark.parametrize("of_a_grid", [False, True])
-def test_each_alignment_square_surrounds_its_cell_alone(of_a_grid):
-    if of_a_grid:
-        ax = attention_grid(WEIGHTS.expand(6, 3, 4), QUERIES, KEYS, title="").axes[4]
-    else:
-        ax = heatmap(WEIGHTS, QUERIES, KEYS, title="")
+def test_each_alignment_square_surrounds_its_cell_alone():
+    ax = heatmap(WEIGHTS, QUERIES, KEYS, title="")
     alignment = [(0, 0), (2, 1), (1, 2)]  # you (2) is te (1), see (1) is vois (2)
     assert alignment_overlay(ax, alignment) is ax
     ax.figure.canvas.draw()

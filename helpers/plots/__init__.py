@@ -6,7 +6,7 @@ new figure without one) and returns it, so that a lesson can add to the picture.
 
 from helpers.plots.architecture import PARTS, architecture_map
 from helpers.plots.curves import learning_curves
-from helpers.plots.heatmaps import alignment_overlay, attention_grid, heatmap
+from helpers.plots.heatmaps import alignment_overlay, heatmap
 from helpers.plots.spread import distribution, medians, over_seeds
 from helpers.plots.style import COLOURS
 
@@ -15,7 +15,6 @@ __all__ = [
     "PARTS",
     "alignment_overlay",
     "architecture_map",
-    "attention_grid",
     "distribution",
     "heatmap",
     "learning_curves",

@@ -1,6 +1,5 @@
 """Attention weights as pictures: a row per query, a column per key."""
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -111,42 +110,6 @@ def _undrawn(figure: Figure) -> Iterator[None]:
     finally:
         figure.set_canvas(canvas)
         figure.stale = True
-
-
-def attention_grid(
-    maps: Tensor,
-    queries: Sequence[str],
-    keys: Sequence[str],
-    *,
-    title: str,
-    columns: int = 4,
-    highest: float = 1.0,
-) -> Figure:
-    """The heads of one layer side by side, on one colour scale.
-
-    maps (heads, query_length, key_length), as `record_attention` gives them for one
-    sentence. ValueError if the labels do not fit the maps.
-    """
-    rows = math.ceil(len(maps) / columns)
-    # Six heads stand in rows of three, not four and two.
-    columns = math.ceil(len(maps) / rows)
-    width = min(9.0, 1.6 + columns * max(1.2, 0.24 * len(keys)))
-    height = 1.3 + rows * max(1.3, 0.3 + 0.24 * len(queries))
-    figure, axes = plt.subplots(rows, columns, figsize=(width, height), squeeze=False)
-    for ax in axes.flat[len(maps) :]:
-        ax.remove()
-    drawn = axes.flat[: len(maps)]
-    options = {"highest": highest, "colour_bar": False, "rotation": 90}
-    for head, ax in enumerate(drawn):
-        heatmap(maps[head], queries, keys, title=f"head {head + 1}", ax=ax, **options)
-        ax.tick_params(labelsize=8)
-        if head % columns:  # the first of the row has the queries' tokens
-            ax.set(ylabel="", yticklabels=[])
-        if head + columns < len(maps):  # and the last of the column the keys'
-            ax.set(xlabel="", xticklabels=[])
-    figure.colorbar(drawn[0].collections[0], ax=[*drawn], label="weight")
-    figure.suptitle(title, x=0.01, ha="left", fontsize=11)
-    return figure
 
 
 def alignment_overlay(ax: Axes, alignment: Iterable[tuple[int, int]]) -> Axes:
