@@ -15,7 +15,7 @@ from helpers.plots.style import COLOURS
 # A sublayer, or the norm, in all drawings of the lesson.
 ATTENTION, FEED_FORWARD, NORM, STREAM = "attention", "feed-forward", "norm", "stream"
 # Colour and line style of each way of joining a sublayer to the stack. Where lines
-# coincide, the solid one lies broad beneath the broken ones.
+# coincide, the broader ones lie beneath.
 LOOKS = {
     "plain": ("#6A6A6A", ":"),
     "norm only": (COLOURS[5], "-."),
@@ -23,6 +23,7 @@ LOOKS = {
     "norm last": (COLOURS[1], "--"),
     "norm first": (COLOURS[0], "-"),
 }
+BROAD = {"norm first": 5, "x + only": 3}
 
 
 def draw_feed_forward(words: Sequence[str], d_model: int, d_ff: int) -> None:
@@ -174,8 +175,9 @@ def lines_by_block(
     for ax, (name, ylabel) in zip(axes, ylabels.items(), strict=True):
         for way, seeds in runs.items():
             colour, style = LOOKS[way]
-            look = {"color": colour, "linestyle": style, "lw": 1.8}
-            look |= {"lw": 4, "zorder": 1} if style == "-" else {}
+            width = BROAD.get(way, 1.8)
+            look = {"color": colour, "linestyle": style, "lw": width}
+            look["zorder"] = 2 - 0.1 * width
             for run in seeds:
                 first = blocks + 1 - len(run[name])
                 ax.semilogy(range(first, blocks + 1), run[name], **look)
@@ -200,8 +202,8 @@ def draw_losses(
     ax = learning_curves(curves, title=title)
     for line in ax.lines:
         colour, style = LOOKS[line.get_label()]
-        line.set(color=colour, linestyle=style, lw=1.8)
-    ax.axhline(guessing, color="black", lw=0.6, zorder=1)
+        line.set(color=colour, linestyle=style, lw=2)
+    ax.axhline(guessing, color="0.7", lw=1, zorder=1)
     at = max(max(steps) for steps, _ in curves.values()), guessing - 0.03
     ax.annotate("guessing", at, ha="right", va="top", size=9)
     ax.legend(frameon=False, loc="lower left")
