@@ -8,13 +8,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from helpers.plots import drawing
+from helpers.plots import drawing, learning_curves
 from helpers.plots.drawing import ROLES, Block
 from helpers.plots.style import COLOURS
 
 # A sublayer, or the norm, in all drawings of the lesson.
 ATTENTION, FEED_FORWARD, NORM, STREAM = "attention", "feed-forward", "norm", "stream"
-# Colour and line style of each way of joining a sublayer to the stack.
+# Colour and line style of each way of joining a sublayer to the stack. Where lines
+# coincide, the broader ones lie beneath.
 LOOKS = {
     "plain": ("#6A6A6A", ":"),
     "norm only": (COLOURS[5], "-."),
@@ -22,6 +23,7 @@ LOOKS = {
     "norm last": (COLOURS[1], "--"),
     "norm first": (COLOURS[0], "-"),
 }
+BROAD = {"norm first": 5, "x + only": 3}
 
 
 def draw_feed_forward(words: Sequence[str], d_model: int, d_ff: int) -> None:
@@ -173,7 +175,9 @@ def lines_by_block(
     for ax, (name, ylabel) in zip(axes, ylabels.items(), strict=True):
         for way, seeds in runs.items():
             colour, style = LOOKS[way]
-            look = {"color": colour, "linestyle": style, "lw": 1.8}
+            width = BROAD.get(way, 1.8)
+            look = {"color": colour, "linestyle": style, "lw": width}
+            look["zorder"] = 2 - 0.1 * width
             for run in seeds:
                 first = blocks + 1 - len(run[name])
                 ax.semilogy(range(first, blocks + 1), run[name], **look)
@@ -183,3 +187,23 @@ def lines_by_block(
     look = {"loc": "outside lower center", "ncols": 3, "handlelength": 3.5}
     figure.legend(*axes[0].get_legend_handles_labels(), **look)
     return figure
+
+
+def draw_losses(
+    curves: Mapping[str, tuple[Sequence[int], Sequence[float]]],
+    guessing: float,
+    *,
+    title: str,
+) -> None:
+    """Training curves of some of the ways, in their looks, over the loss of guessing.
+
+    curves {way: (steps, losses)}.
+    """
+    ax = learning_curves(curves, title=title)
+    for line in ax.lines:
+        colour, style = LOOKS[line.get_label()]
+        line.set(color=colour, linestyle=style, lw=2)
+    ax.axhline(guessing, color="0.7", lw=1, zorder=1)
+    at = max(max(steps) for steps, _ in curves.values()), guessing - 0.03
+    ax.annotate("guessing", at, ha="right", va="top", size=9)
+    ax.legend(frameon=False, loc="lower left")

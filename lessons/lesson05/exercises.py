@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from helpers import layers as course
-from helpers.exercise import Exercise, Probe
+from helpers.exercise import Exercise, Probe, Wrong
 
 
 def _vectors(*shape: int, spread: float = 1.0) -> Tensor:
@@ -18,9 +18,10 @@ def _vectors(*shape: int, spread: float = 1.0) -> Tensor:
 # ------------------------------------------------------------ 05.1 feed-forward
 
 
-def _feed_forward(*shape: int, d_ff: int, **said) -> Probe:
+def _feed_forward(*shape: int, d_ff: int, spread: float = 1.0, **said) -> Probe:
     """Vectors of this shape for a network of these sizes."""
-    return Probe(_vectors(*shape), build=lambda made: made(shape[-1], d_ff), **said)
+    x = _vectors(*shape, spread=spread)
+    return Probe(x, build=lambda made: made(shape[-1], d_ff), **said)
 
 
 class _NoReLU(course.FeedForward):
@@ -55,6 +56,8 @@ feed_forward = Exercise(
         _feed_forward(2, 5, 8, d_ff=12, praise="the course's numbers"),
         _feed_forward(3, 1, 6, d_ff=24, when="for one token, d_model 6, d_ff 24: "),
         _feed_forward(1, 4, 10, d_ff=3, when="where d_ff is smaller than d_model: "),
+        _feed_forward(2, 3, 4, d_ff=9, spread=50, when="for large numbers: "),
+        _feed_forward(2, 4, 6, d_ff=8, training=True, when="in training: "),
     ],
     {
         f"the ReLU is missing, so two matrices are one: {BETWEEN}": _NoReLU,
@@ -87,16 +90,17 @@ class _Norm(course.LayerNorm):
         return (self.variance(x) + self.eps).sqrt()
 
 
-class _OverPositions(_Norm):
-    over = -2
-
-
 class _AxisLost(_Norm):
     keepdim = False
 
 
 class _Unbiased(_Norm):
     correction = 1
+
+
+class _NoMean(_Norm):
+    def forward(self, x: Tensor) -> Tensor:
+        return self.gain * x / (x.square().mean(-1, True) + self.eps).sqrt() + self.bias
 
 
 class _NoRoot(_Norm):
@@ -117,15 +121,33 @@ def _normed(*shape: int, spread: float = 3.0, eps: float | None = None, **said):
     return Probe(x, build=lambda made: made(shape[-1], **options), **said)
 
 
-def _one_and_zero(module: nn.Module) -> str:
-    """Whether gain and bias begin at 1 and 0."""
+FEATURES = "each token has a mean and a variance of its own, over its features"
+
+
+@torch.no_grad()
+def _parts(module: nn.Module) -> str:
+    """Whether gain and bias begin at 1 and 0 and are used, and no token at others."""
     for name, due in (("gain", 1), ("bias", 0)):
         if not (getattr(module, name) == due).all():
             return f"the {name} begins with every number at {due}"
+    x = _vectors(3, 5, module.gain.numel())
+    try:
+        if not torch.allclose(module(x)[:1, :1], module(x[:1, :1]), atol=1e-4):
+            return (
+                f"a token's numbers change with the tokens around it: {FEATURES}, "
+                "`dim=-1, keepdim=True`"
+            )
+        module.gain.zero_()
+        if module(x).any():
+            return "the gain is not used: it multiplies the normalised features"
+        module.bias.fill_(3)
+        if not (module(x) == 3).all():
+            return "the bias is not used, or not last: gain · normalised + bias"
+    except Exception:  # the probes say more
+        return ""
     return ""
 
 
-FEATURES = "each token has a mean and a variance of its own, over its features"
 layer_norm = Exercise(
     course.LayerNorm,
     [
@@ -141,8 +163,7 @@ layer_norm = Exercise(
         ),
     ],
     {
-        f"mean and variance are taken over the positions: {FEATURES}, "
-        "`dim=-1, keepdim=True`": _OverPositions,
+        "the mean is not subtracted: first x - mean, then divide": _NoMean,
         "an axis is lost, so that the numbers of other tokens meet: "
         "`dim=-1, keepdim=True`": _AxisLost,
         "the variance is divided by d_model - 1: `var` and `std` need `correction=0`": (
@@ -153,7 +174,7 @@ layer_norm = Exercise(
             _EpsOutside
         ),
     },
-    initial=_one_and_zero,
+    initial=_parts,
     lesson="05",
 )
 
@@ -161,33 +182,53 @@ layer_norm = Exercise(
 
 
 class _Trained(nn.Module):
-    """In words, what a Residual adds in training to x, if its sublayer gives ones."""
+    """Tries a Residual in training, without its norm; the sublayer gives ones."""
 
-    def __init__(self, residual: nn.Module):
+    def __init__(self, residual: nn.Module, share: float):
         super().__init__()
-        self.residual = residual
+        self.residual, self.share = residual, share
 
-    def forward(self, x: Tensor, sublayer: Callable) -> str:
-        """x and sublayer(x) are (batch, length, d_model)."""
-        self.residual.train().norm = nn.Identity()
-        added = (self.residual(x, sublayer) - x).detach()
+    def forward(self, x: Tensor) -> str:
+        """x is (batch, length, d_model), and holds no 0."""
+        self.residual.train().norm, read = nn.Identity(), []
+
+        def ones(y: Tensor) -> Tensor:
+            read.append(y)
+            return torch.ones_like(y)
+
+        added = (self.residual(x, ones) - x).detach()
+        if (read[0] == 0).any():
+            raise Wrong(f"it falls on what the sublayer reads: {DROPPED}")
         zero, largest = added.abs() < 1e-4, added.max()
         if not (zero | ((added - largest).abs() < 1e-4)).all():
-            return "x loses numbers, too"
-        share = zero.float().mean()
-        return f"of the ones, {share:.1f} are 0, the others {largest:.0f}"
+            raise Wrong(f"x loses numbers, too: {DROPPED}")
+        share = zero.float().mean().item()
+        if share == 0:
+            raise Wrong(f"nothing is dropped: {DROPPED}")
+        if abs(share - self.share) > 0.06:
+            raise Wrong(f"the share that is dropped is {share:.1f}: is `dropout` used?")
+        if abs(largest - 1 / (1 - self.share)) > 1e-3:
+            raise Wrong("what is left is not multiplied by 1 / (1 - dropout)")
+        return "dropped"
 
 
-def _joined(
-    *shape: int, first: bool, sublayer: Callable, trained: bool = False, **said
-) -> Probe:
+def _joined(*shape: int, first: bool, sublayer: Callable, **said) -> Probe:
     """Vectors of this shape, a sublayer, and the norm's place."""
 
     def build(made: type) -> nn.Module:
-        residual = made(shape[-1], dropout=0.5, norm_first=first)
-        return _Trained(residual) if trained else residual
+        return made(shape[-1], dropout=0.5, norm_first=first)
 
     return Probe(_vectors(*shape, spread=2.0), sublayer, build=build, **said)
+
+
+def _trained(*shape: int, first: bool, share: float, **said) -> Probe:
+    """Vectors of this shape, in training."""
+
+    def build(made: type) -> nn.Module:
+        return _Trained(made(shape[-1], dropout=share, norm_first=first), share)
+
+    when = f"dropout={share} in training, norm_first={first}: "
+    return Probe(_vectors(*shape), build=build, when=when, **said)
 
 
 def _mixing(x: Tensor) -> Tensor:
@@ -229,11 +270,9 @@ class _NormInTheStream(course.Residual):
         return super().forward(x, sublayer)
 
 
-class _SumDropped(course.Residual):
+class _AlwaysLast(course.Residual):
     def forward(self, x: Tensor, sublayer: Callable) -> Tensor:
-        if self.norm_first:
-            return self.dropout(x + sublayer(self.norm(x)))
-        return self.norm(self.dropout(x + sublayer(x)))
+        return self.norm(x + self.dropout(sublayer(x)))
 
 
 DROPPED = "in training, dropout falls on the sublayer's output alone, before the sum"
@@ -256,30 +295,19 @@ residual = Exercise(
             when="norm_first=True: ",
         ),
         _joined(1, 3, 10, first=True, sublayer=_bent, when="norm_first=True: "),
-        _joined(
-            *(8, 9, 16),
-            first=True,
-            sublayer=torch.ones_like,
-            trained=True,
-            when=f"{DROPPED} (norm_first=True): ",
-        ),
-        _joined(
-            *(9, 8, 16),
-            first=False,
-            sublayer=torch.ones_like,
-            trained=True,
-            praise=DROPPED,
-            when=f"{DROPPED} (norm_first=False): ",
-        ),
+        _trained(8, 9, 16, first=True, share=0.2),
+        _trained(9, 8, 16, first=False, share=0.4, praise=DROPPED),
     ],
     {
-        "`norm_first` is read the wrong way round": _Swapped,
+        "`norm_first=False` asks for norm(x + sublayer(x)): yours puts the norm "
+        "first": _Swapped,
+        "`norm_first=True` asks for x + sublayer(norm(x)): yours puts the norm "
+        "last": _AlwaysLast,
         "x is not added: it goes around the sublayer, `x + …`": _NoSum,
         "norm last: the norm takes the whole sum, x included": _NormOfTheOutput,
         "norm first: the sublayer alone reads norm(x); what goes around it is x": (
             _NormInTheStream
         ),
-        f"dropout falls on the sum, so x loses numbers, too: {DROPPED}": _SumDropped,
     },
     lesson="05",
 )

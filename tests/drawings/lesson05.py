@@ -18,6 +18,11 @@ DRAWINGS = {
     ),
     "stream": lambda: draw.draw_stream(["attention", "feed-\nforward"] * 2),
     "wirings": draw.draw_wirings,
+    "losses": lambda: draw.draw_losses(
+        {"plain": (range(9), [2.5] * 9), "norm first": (range(9), [2.6, *[1.0] * 8])},
+        2.48,
+        title="12 blocks",
+    ),
     "lines_by_block": lambda: draw.lines_by_block(
         LINES, {"gradient": "gradient", "differ": "positions differ"}, title=""
     ),
