@@ -234,13 +234,14 @@ class Exercise:
         due, yours = (dict(m.named_parameters()) for m in (course, module))
         if due.keys() != yours.keys():
             missing, more = sorted(due.keys() - yours), sorted(yours.keys() - due)
-            if due.keys() == dict(module.named_parameters(remove_duplicate=False)).keys():
+            if (
+                due.keys()
+                == dict(module.named_parameters(remove_duplicate=False)).keys()
+            ):
                 text = f"{few(missing)}: each needs numbers of its own"
                 raise Wrong(f"these parameters are others' under a second name: {text}")
             found = [("missing", missing), ("not expected", more)]
-            text = "; ".join(
-                f"{what}: {few(names)}" for what, names in found if names
-            )
+            text = "; ".join(f"{what}: {few(names)}" for what, names in found if names)
             others = "the parameters have other names than the course's, or are shared"
             raise Wrong(f"{others}: {text}")
         torch.manual_seed(1)  # whatever numbers the two have drawn
