@@ -234,10 +234,14 @@ class Exercise:
         due, yours = (dict(m.named_parameters()) for m in (course, module))
         if due.keys() != yours.keys():
             missing, more = sorted(due.keys() - yours), sorted(yours.keys() - due)
+            if (
+                due.keys()
+                == dict(module.named_parameters(remove_duplicate=False)).keys()
+            ):
+                text = f"{few(missing)}: each needs numbers of its own"
+                raise Wrong(f"these parameters are others' under a second name: {text}")
             found = [("missing", missing), ("not expected", more)]
-            text = "; ".join(
-                f"{what}: {listed(names)}" for what, names in found if names
-            )
+            text = "; ".join(f"{what}: {few(names)}" for what, names in found if names)
             others = "the parameters have other names than the course's, or are shared"
             raise Wrong(f"{others}: {text}")
         torch.manual_seed(1)  # whatever numbers the two have drawn
@@ -384,6 +388,12 @@ def cut(yours: Mapping, due: Mapping) -> str:
 def listed(names: Sequence[str]) -> str:
     """a, b and c."""
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
+def few(names: Sequence[str]) -> str:
+    """The first three, and how many more."""
+    more = len(names) - 3
+    return listed([*names[:3], f"{more} more"] if more > 0 else names)
 
 
 def stopped(error: BaseException) -> str:

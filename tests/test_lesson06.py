@@ -7,6 +7,7 @@ from helpers.patching import record_contexts, replace_contexts
 from lessons.lesson06.stories import (
     DRINKS,
     FACTS,
+    NAMES,
     WORDS,
     StoryReader,
     draw_stories,
@@ -15,6 +16,7 @@ from lessons.lesson06.stories import (
     hand_on,
     has_new_pair,
     ideal_guess,
+    is_new_pair,
     looks,
     places,
     right_at_asked,
@@ -47,26 +49,47 @@ def test_new_pairs_are_kept_apart_and_no_story_comes_twice():
     assert len(same.tokens) == 0
 
 
-def test_handing_on_changes_what_is_asked_and_keeps_drinks_and_questions():
+def test_handing_on_changes_what_is_asked_and_moves_names_or_drinks_alone():
     before = draw_stories(20, 0, new_pair=False)
-    after, at = hand_on(before), places(before)
-    for kept in ("asked", "drink"):
-        assert torch.equal(before.tokens[at[kept]], after.tokens[at[kept]])
-    assert (before.answers != after.answers)[at["asked"]].all()
-    for tokens, answers, told_at in zip(*after, strict=True):
-        facts = facts_of(tokens)
-        for place in (told_at >= 0).nonzero()[:, 0].tolist():
-            assert DRINKS[answers[place]] == facts[WORDS[tokens[place]]]
-            assert tokens[told_at[place]] == tokens[place]
+    at = places(before)
+    for moved, kept in (("names", "drink"), ("drinks", "told")):
+        after = hand_on(before, moved)
+        for place in ("asked", kept):
+            assert torch.equal(before.tokens[at[place]], after.tokens[at[place]])
+        assert (before.answers != after.answers)[at["asked"]].all()
+        for tokens, answers, told_at in zip(*after, strict=True):
+            facts = facts_of(tokens)
+            for place in (answers >= 0).nonzero()[:, 0].tolist():
+                assert DRINKS[answers[place]] == facts[WORDS[tokens[place]]]
+                assert told_at[place] < 0 or tokens[told_at[place]] == tokens[place]
+
+
+def test_new_pairs_are_the_pairs_that_training_leaves_out():
+    data = draw_stories(50, 0, new_pair=True)
+    where = is_new_pair(data)
+    for story, place in where.nonzero().tolist():
+        name = WORDS[data.tokens[story, place]]
+        assert DRINKS.index(facts_of(data.tokens[story])[name]) == NAMES.index(name)
+    assert where.any(dim=1).all() and not where.all()
+    assert not is_new_pair(draw_stories(50, 0, new_pair=False)).any()
 
 
 def test_a_story_that_is_put_in_whole_is_followed_and_an_own_one_changes_nothing():
     torch.manual_seed(0)
     model, data = StoryReader(2), draw_stories(20, 0, new_pair=False)
-    other, here = hand_on(data), torch.ones_like(data.tokens, dtype=torch.bool)
-    assert follow(model, data, other, here) == right_at_asked(model, other)
-    assert follow(model, data, data, here) == right_at_asked(model, data)
-    assert follow(model, other, data, ~here) == right_in_answers(model, other, data)
+    here, at = torch.ones_like(data.tokens, dtype=torch.bool), places(data)
+    for moved, place in (("names", "told"), ("drinks", "drink")):
+        other = hand_on(data, moved)
+        for after in (0, 1):
+            assert follow(model, data, other, here, after=after) == right_at_asked(
+                model, other
+            )
+            assert follow(model, data, data, here, after=after) == right_at_asked(
+                model, data
+            )
+        assert follow(model, other, data, ~here) == right_in_answers(model, other, data)
+        before = follow(model, data, other, at[place], after=0)
+        assert before == right_at_asked(model, other)  # they differ nowhere else
 
 
 def right_in_answers(model, data, other):

@@ -106,16 +106,19 @@ def looks(data: Stories) -> dict[str, Tensor]:
     return {name: x.where(who, -1) for name, (who, x) in targets.items()}
 
 
-def hand_on(data: Stories) -> Stories:
-    """The same stories, but each told name moves to the next fact, the last one round.
+def hand_on(data: Stories, what: str) -> Stories:
+    """The same stories, but each of the "names" told, or of the "drinks", moves on.
 
-    So every person drinks something else. Drinks and questions stay where they are.
+    It moves to the next fact, the last one round; so every person drinks something
+    else. All the rest stays where it is, the questions too.
     """
     at, here = places(data), torch.arange(LONGEST).expand_as(data.tokens)
     end = 2 * at["asked"].sum(dim=1, keepdim=True)  # where the question mark stands
-    source = torch.where(at["told"], (here - 2) % end, here)
-    tokens = data.tokens.gather(1, source)
-    told_at = ((data.told_at + 2) % end).where(at["asked"], -1)
+    moved = at["told"] if what == "names" else at["drink"]
+    tokens = data.tokens.gather(1, torch.where(moved, (here - 2) % end, here))
+    told_at = data.told_at
+    if what == "names":
+        told_at = ((told_at + 2) % end).where(at["asked"], -1)
     drink = torch.where(at["asked"], told_at, here).clamp(max=LONGEST - 2) + 1
     answers = (tokens.gather(1, drink) - 13).where(data.answers >= 0, -1)
     return Stories(tokens, answers, told_at)
@@ -200,11 +203,18 @@ def guessing_level(data: Stories) -> tuple[float, float]:
     return torch.cat(best).mean().item(), torch.cat(entropy).mean().item()
 
 
+def is_new_pair(data: Stories) -> Tensor:
+    """At which asked names the right drink makes a new pair: (stories, LONGEST)."""
+    return (data.told_at >= 0) & (data.answers == data.tokens - 1)
+
+
 @torch.no_grad()
-def right_at_asked(model: nn.Module, data: Stories) -> float:
-    """The share of right answers at asked names."""
+def right_at_asked(
+    model: nn.Module, data: Stories, where: Tensor | None = None
+) -> float:
+    """The share of right answers at asked names, or at those of `where`."""
     right = model(data.tokens).argmax(dim=-1) == data.answers
-    return right[data.told_at >= 0].float().mean().item()
+    return right[data.told_at >= 0 if where is None else where].float().mean().item()
 
 
 @torch.no_grad()
@@ -214,18 +224,23 @@ def follow(
     other: Stories,
     at: Tensor,
     *,
+    after: int = 1,
     noise: bool = False,
 ) -> float:
     """The share of asked names answered as in other stories, whose vectors are put in.
 
-    They are put in after layer 1, at the places where `at` (stories, LONGEST) is True;
-    with `noise`, random vectors of the same lengths instead.
+    They are put in `after` so many layers, at the places where `at` (stories, LONGEST)
+    is True; with `noise`, random vectors of the same lengths instead.
     """
-    mask, (first, second) = padding_mask(data.tokens), model.encoder.layers
-    x, y = (first(model.embed(each.tokens), mask) for each in (data, other))
+    mask, layers = padding_mask(data.tokens), model.encoder.layers
+    x, y = (model.embed(each.tokens) for each in (data, other))
+    for layer in layers[:after]:
+        x, y = layer(x, mask), layer(y, mask)
     if noise:
         y = torch.randn(y.shape, generator=torch.Generator().manual_seed(0))
         y = y / y.norm(dim=2, keepdim=True) * x.norm(dim=2, keepdim=True)
     x[at] = y[at]
-    answers = model.answer(second(x, mask)).argmax(dim=-1)
+    for layer in layers[after:]:
+        x = layer(x, mask)
+    answers = model.answer(x).argmax(dim=-1)
     return (answers == other.answers)[data.told_at >= 0].float().mean().item()

@@ -2,11 +2,11 @@
 
 Readers of two layers are trained from several initial weights. In each, the vectors
 after layer 1 at the told names, at the drinks, or at the asked names are replaced by
-those of a story in which the names are handed on. `told`, `drink` and `asked` are the
-shares of answers that then follow the other story; `noise` is the largest of the three
-with random vectors of the same lengths. `name_…` and `place_…` say what a linear probe
-reads at the asked names after layer 1, and what comes of swapping it there
-(lessons/lesson06/probing.py).
+those of a donor: a story in which the drinks have moved to the next fact, or the names.
+`drinks_told` is the share of answers that follow the donor of moved drinks where the
+vectors at told names are put in, and so on; `noise` is the largest such share with
+random vectors of the same lengths. `new` counts the names asked about in stories with a
+new pair, `new_pairs` those of the new pairs alone.
 """
 
 import multiprocessing
@@ -15,13 +15,13 @@ from concurrent.futures import ProcessPoolExecutor
 
 import torch
 
-from lessons.lesson06.probing import swap_at_asked
 from lessons.lesson06.stories import (
     STEPS,
     StoryReader,
     draw_stories,
     follow,
     hand_on,
+    is_new_pair,
     places,
     right_at_asked,
     train_reader,
@@ -46,17 +46,17 @@ def measure(seed: int, steps: int = STEPS, count: int = 600) -> dict:
     training = draw_stories(3000, 0, new_pair=False)
     usual = draw_stories(count, 1, new_pair=False, unlike=training)
     new = draw_stories(count, 2, new_pair=True)
-    fitting = draw_stories(count, 3, new_pair=False)
     torch.manual_seed(seed)
     model = StoryReader(2)
     train_reader(model, training, seed=seed, steps=steps)
     found = {"seed": seed, "right": right_at_asked(model, usual)}
     found |= {"new": right_at_asked(model, new)}
-    donor, at = hand_on(new), places(new)
-    found |= {name: follow(model, new, donor, where) for name, where in at.items()}
-    random = [follow(model, new, donor, where, noise=True) for where in at.values()]
+    found |= {"new_pairs": right_at_asked(model, new, is_new_pair(new))}
+    at, random = places(new), []
+    for moved in ("drinks", "names"):
+        donor = hand_on(new, moved)
+        for name, where in at.items():
+            found[f"{moved}_{name}"] = follow(model, new, donor, where)
+            random.append(follow(model, new, donor, where, noise=True))
     found |= {"noise": max(random)}
-    for what in ("name", "place"):
-        swapped = swap_at_asked(model, fitting, usual, what)
-        found |= {f"{what}_{key}": value for key, value in swapped.items()}
     return {key: round(value, 4) for key, value in found.items()}
