@@ -104,7 +104,10 @@ def _dropout(layer: nn.Module, sizes: LayerSizes) -> str:
                 added = layer(x, memory)
             kept = added[added.abs() > 1e-6]
             if not kept.numel():
-                return f"nothing of `{own}` reaches the result: its residual calls it"
+                return (
+                    f"nothing of `{own}` reaches the result: each sublayer must run, "
+                    "in a residual of its own"
+                )
             share = 1 - kept.numel() / added.numel()
             once = (kept - kept[0]).abs().max() < 1e-3
             if once and abs(share - sizes.dropout) > 0.04:
