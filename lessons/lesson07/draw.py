@@ -109,18 +109,22 @@ def draw_shift(words: Sequence[str]) -> None:
 
 
 def students(runs: pd.DataFrame, *, title: str) -> None:
-    """Held-out loss and the share written right, by kind: a row of runs a seed."""
+    """Held-out loss and the share written right, by kind: a row of runs a seed.
+
+    Small dots are seeds, large ones their mean.
+    """
     table = runs.reset_index(drop=True)
     table["right"] = 100 * table["right"]
     labels = {"loss": "held-out loss", "right": "numbers written right, %"}
     figure, axes = plt.subplots(
-        1, 2, figsize=(6, 2.2), sharey=True, layout="constrained"
+        1, 2, figsize=(6, 2.4), sharey=True, layout="constrained"
     )
     for ax, (column, label) in zip(axes, labels.items(), strict=True):
         over_seeds(table, x=column, y="kind", title="", ax=ax)
         ax.set(xlabel=label, ylabel="")
     axes[0].set_xlim(left=0)
     axes[1].set_xlim(-6, 106)
+    figure.supxlabel("small dots: seeds; large: their mean", fontsize=9)
     figure.suptitle(title)
     plt.show()
 

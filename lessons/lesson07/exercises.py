@@ -1,5 +1,6 @@
 """The exercises of lesson 07: the decoder's layer, the stack, and the writer."""
 
+import copy
 from functools import partial
 
 import torch
@@ -47,24 +48,85 @@ def _probe(
         "mask": decoder_mask(words) if masks in ("both", "target") else None,
         "memory_mask": padding_mask(ids) if masks in ("both", "source") else None,
     }
-    return Probe(
-        x, memory, *given.values(), build=partial(build, _sizes(norm_first)), **said
-    )
+    sizes = _sizes(norm_first, dropout=0.5 if norm_first else 0.25)
+
+    def made(component: type) -> nn.Module:
+        module = build(sizes, component)
+        module.sizes_to_try = sizes
+        return module
+
+    return Probe(x, memory, *given.values(), build=made, **said)
 
 
-def _drops_out(module: nn.Module) -> str:
-    """Whether dropout acts in training."""
-    x = torch.ones(2, 4, 12)
+def _use_of_masks(module: nn.Module) -> str:
+    """Whether each mask changes what comes out."""
+    x, memory = torch.randn(2, 5, 12), torch.randn(2, 3, 12)
+    own = decoder_mask(torch.full((2, 5), 5))
+    across = padding_mask(torch.tensor([[5, 5, 0], [5, 0, 0]]))
+    module.eval()
     try:
-        one, other = (module.train()(x, x) for _ in range(2))
-        if torch.equal(one, other):
-            return (
-                "no dropout acts in training: hand `dropout=sizes.dropout` to each "
-                "`Residual`"
-            )
+        with_both = module(x, memory, own, across)
+        unread = [
+            torch.equal(with_both, module(x, memory, *given))
+            for given in ((None, across), (own, None))
+        ]
+    except Exception:  # the probes say more
+        return ""
+    if all(unread):
+        return (
+            "neither mask changes anything: `mask` is for the self-attention, "
+            "`memory_mask` for the cross-attention"
+        )
+    for which, name, part in zip(
+        unread, ("mask", "memory_mask"), ("self", "cross"), strict=True
+    ):
+        if which:
+            return f"`{name}` changes nothing: it is for the {part}-attention"
+    return ""
+
+
+def _dropout(layer: nn.Module, sizes: LayerSizes) -> str:
+    """Whether each sublayer counts, and drops the share that the sizes ask for."""
+    x, memory = torch.zeros(80, 5, 12), torch.randn(80, 3, 12)
+    layer = copy.deepcopy(layer).train()
+    try:
+        ends = {
+            "self_attention": layer.self_attention.output_projection,
+            "cross_attention": layer.cross_attention.output_projection,
+            "feed_forward": layer.feed_forward.contract,
+        }
+        for residual in layer.residuals:  # a norm would hide what is dropped
+            residual.norm = nn.Identity()
+        for own in ends:
+            with torch.no_grad():  # this sublayer adds 1, the others nothing
+                for name, end in ends.items():
+                    end.weight.zero_(), end.bias.fill_(float(name == own))
+                added = layer(x, memory)
+            kept = added[added.abs() > 1e-6]
+            if not kept.numel():
+                return (
+                    f"nothing of `{own}` reaches the result: each sublayer must run, "
+                    "in a residual of its own"
+                )
+            share = 1 - kept.numel() / added.numel()
+            once = (kept - kept[0]).abs().max() < 1e-3
+            if once and abs(share - sizes.dropout) > 0.04:
+                return (
+                    f"of what `{own}` adds, training must drop the share "
+                    f"`sizes.dropout`, here {sizes.dropout}: yours drops {share:.2f}"
+                )
     except Exception:  # the probes say more
         return ""
     return ""
+
+
+def _fresh_layer(layer: nn.Module) -> str:
+    return _dropout(layer, layer.sizes_to_try) or _use_of_masks(layer)
+
+
+def _fresh_stack(stack: nn.Module) -> str:
+    found = (_dropout(layer, stack.sizes_to_try) for layer in stack.layers)
+    return next(filter(None, found), "") or _use_of_masks(stack)
 
 
 class _Layer(course.DecoderLayer):
@@ -99,17 +161,6 @@ class _Layer(course.DecoderLayer):
         return self.residuals[2](x, self.feed_forward)
 
 
-class _OwnUnmasked(_Layer):
-    def own(self, x: Tensor) -> Tensor:
-        return self.residuals[0](x, lambda y: self.self_attention(y, y, y))
-
-
-class _AcrossUnmasked(_Layer):
-    def across(self, x: Tensor) -> Tensor:
-        memory = self.given[0]
-        return self.residuals[1](x, lambda y: self.cross_attention(y, memory, memory))
-
-
 class _Swapped(_Layer):
     def forward(self, x, memory, mask=None, memory_mask=None):
         return super().forward(x, memory, memory_mask, mask)
@@ -130,6 +181,20 @@ class _PastTheNorm(_Layer):
         return self.residuals[1](
             x, lambda y: self.cross_attention(x, memory, memory, mask)
         )
+
+
+class _AskedByTheMemory(_Layer):
+    def across(self, x: Tensor) -> Tensor:
+        memory, _, mask = self.given
+        return self.residuals[1](x, lambda y: self.cross_attention(memory, y, y, mask))
+
+
+class _OneResidual(_Layer):
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        residual = self.residuals[0]
+        x = residual(x, lambda y: self.self_attention(y, y, y, mask))
+        x = residual(x, lambda y: self.cross_attention(y, memory, memory, memory_mask))
+        return residual(x, self.feed_forward)
 
 
 _of_a_layer = partial(_probe, build=lambda sizes, made: made(sizes))
@@ -155,62 +220,48 @@ decoder_layer = Exercise(
         ),
     ],
     {
-        "the self-attention has no mask: give it `mask`": _OwnUnmasked,
-        "the cross-attention has no mask: give it `memory_mask`": _AcrossUnmasked,
         "the masks are swapped: `mask` is the self-attention's, `memory_mask` the "
         "cross-attention's": _Swapped,
         "the cross-attention comes before the self-attention": _AcrossFirst,
         "the attentions read x itself: with the norm first, a residual hands its "
         "sublayer the normalised x; use the argument of your function": _PastTheNorm,
+        "the cross-attention's query is the memory: the query comes from the target, "
+        "keys and values from the memory": _AskedByTheMemory,
+        "all three sublayers use the same residual, and with it the same norm: each "
+        "has its own": _OneResidual,
     },
-    initial=_drops_out,
+    initial=_fresh_layer,
     lesson="07",
 )
 
 
-class _Stack(course.Decoder):
-    """A stack that may hand on something wrong."""
-
-    def forward(
-        self,
-        x: Tensor,
-        memory: Tensor,
-        mask: Tensor | None = None,
-        memory_mask: Tensor | None = None,
-    ) -> Tensor:
+class _NormEachTime(course.Decoder):
+    def forward(self, x, memory, mask=None, memory_mask=None):
         for layer in self.layers:
-            x = self.hand_on(layer, x, memory, mask, memory_mask)
-        return self.norm(x)
-
-    def hand_on(self, layer, x, memory, mask, memory_mask):
-        return layer(x, memory, mask, memory_mask)
+            x = self.norm(layer(x, memory, mask, memory_mask))
+        return x
 
 
-class _NoMasks(_Stack):
-    def hand_on(self, layer, x, memory, mask, memory_mask):
-        return layer(x, memory)
+class _NormOnceMore(_NormEachTime):
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        return self.norm(super().forward(x, memory, mask, memory_mask))
 
 
-class _OneMask(_Stack):
-    def hand_on(self, layer, x, memory, mask, memory_mask):
-        return layer(x, memory, mask)
-
-
-class _NormEachTime(_Stack):
-    def hand_on(self, layer, x, memory, mask, memory_mask):
-        return self.norm(layer(x, memory, mask, memory_mask))
-
-
-class _NormForgotten(_Stack):
+class _NormForgotten(course.Decoder):
     def forward(self, x, memory, mask=None, memory_mask=None):
         for layer in self.layers:
             x = layer(x, memory, mask, memory_mask)
         return x
 
 
-class _LastLayerAlone(_Stack):
+class _LastLayerAlone(course.Decoder):
     def forward(self, x, memory, mask=None, memory_mask=None):
         return self.norm(self.layers[-1](x, memory, mask, memory_mask))
+
+
+class _FirstLayerAlone(course.Decoder):
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        return self.norm(self.layers[0](x, memory, mask, memory_mask))
 
 
 def _of_a_stack(layers: int, *sizes: int, **said) -> Probe:
@@ -230,15 +281,18 @@ decoder = Exercise(
         _of_a_stack(1, 2, 4, 3, masks="neither", when="without masks: "),
     ],
     {
-        "the layers get no masks: hand on `mask` and `memory_mask`": _NoMasks,
-        "the layers get no `memory_mask`: hand it on": _OneMask,
         "the norm works after each layer: it comes once, at the end": _NormEachTime,
+        "the norm works after each layer, and again at the end: it comes once, at the "
+        "end": _NormOnceMore,
         "the norm at the end is made, but not used": _NormForgotten,
         "each layer reads the stack's input: it reads what the layer before gives": (
             _LastLayerAlone
         ),
+        "the first layer alone runs: does the `return` stand inside the loop?": (
+            _FirstLayerAlone
+        ),
     },
-    initial=_drops_out,
+    initial=_fresh_stack,
     lesson="07",
 )
 
@@ -306,7 +360,6 @@ def _wrong(
     source: Tensor,
     *,
     max_length: int,
-    place: int = -1,
     window: int | None = None,
     skip: int = 1,
     filled: bool = True,
@@ -320,14 +373,14 @@ def _wrong(
     for _ in range(max_length):
         read = written if window is None else written[:, -window:]
         states = model.decode(read, memory, source)
-        token = model.project(states[:, place]).argmax(dim=-1)
+        token = model.project(states[:, -1]).argmax(dim=-1)
         ends = token == EOS
         if filled:
             token = token.masked_fill(finished, PAD)
         token = token.masked_fill(ends & ~finished, end)
         written = torch.cat([written, token[:, None]], dim=1)
         finished = finished | ends
-        if stop and getattr(finished, stop)():
+        if {"any": finished.any(), "all": finished.all(), "now": ends.all()}.get(stop):
             break
     return written[:, skip:]
 
@@ -350,13 +403,15 @@ greedy_decode = Exercise(
         ),
     ],
     {
-        "the next token is read at the first position: take the last, "
-        "`states[:, -1]`": partial(_wrong, place=0),
         "`decode` gets the newest token alone: it wants all from BOS on": partial(
             _wrong, window=1
         ),
         "behind its EOS, a row goes on: fill it with PAD": partial(
             _wrong, filled=False
+        ),
+        "behind its EOS, a row goes on, and the loop waits until all rows say EOS in "
+        "the same step: remember which rows have finished": partial(
+            _wrong, filled=False, stop="now"
         ),
         "the EOS itself is missing: fill with PAD only what comes behind it": partial(
             _wrong, end=PAD

@@ -2,15 +2,17 @@
 
 Each is trained on 800 numbers below 1000 and measured on the 200 others: the loss on
 rows like those of its training, and the share written right. `stops` is the share of
-true beginnings after which it says <eos>, though a word is due. For numbers from 200
-whose tens are at least 2 and differ from the hundreds: the share of rests written right
-after the true first word, after that of another hundred, and after that of the tens
-digit; and `repeats`, the share whose tens are the hundreds digit again, after another
-hundred's.
+true beginnings after which it says <eos>, though a word is due. `swapped` is the share
+of words said right in one pass over the true words, where the digits to read are those
+of another number. For numbers from 200 whose tens are at least 2 and differ from the
+hundreds: the share of rests written right after the true first word, and after that of
+another hundred; and the share whose tens are the hundreds digit again, after the word
+of another hundred, of the tens digit, and of the ones digit (where this is at least 2
+and differs from the hundreds).
 
 One writer without the causal mask gets every prefix as a row, in four times the steps.
-In training, a tenth of the words are replaced by random ones, or hidden as <unk>; the
-control hides a tenth of the words behind the first.
+In training, a tenth of the words are replaced by random ones, or a tenth of those
+behind the first are hidden as <unk>.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -88,7 +90,6 @@ KINDS = {
         "steps": 1200,
     },
     "random words": {"change": partial(replaced, hidden=False)},
-    "hidden words": {"change": replaced},
     "hidden later words": {"change": partial(replaced, after=2)},
 }
 SEEDS = range(3)
@@ -119,10 +120,11 @@ def measure(
     writer = Changed(**changes)
     with torch.enable_grad():
         train_writer(writer, data_of(trained), steps=steps)
+    own_rows = data_of(held_out)
     source, read, say = shifted(held_out)
     written = greedy_decode(writer, source, max_length=8)
     found = {
-        "loss": own_loss(writer, *data_of(held_out)),
+        "loss": own_loss(writer, *own_rows),
         "right": share_right(written, held_out),
     }
     ends = range(1, read.size(1) + 1)
@@ -130,11 +132,18 @@ def measure(
     words = (say != PAD) & (say != EOS)
     stops = (torch.stack(last, dim=1) == EOS)[words].float().mean()
     found["stops"] = stops.item()
+    given = own_rows[0].roll(1, dims=0)
+    said = writer(given, own_rows[1]).argmax(-1)
+    words = own_rows[2] != PAD
+    found["swapped"] = (said == own_rows[2])[words].float().mean().item()
     some = [n for n in held_out if n >= 200 and n // 10 % 10 not in (0, 1, n // 100)]
-    for first in ("true", "another", "tens"):
+    for first in ("true", "another", "tens", "ones"):
+        if first == "ones":
+            some = [n for n in some if n % 10 not in (0, 1, n // 100)]
         written = go_on(writer, digits_of(some), beginnings(some, first))
-        found[f"after_{first}"] = share_right(written, some, begun=1)
-        if first == "another":
+        if first in ("true", "another"):
+            found[f"after_{first}"] = share_right(written, some, begun=1)
+        if first != "true":
             twice = [n + 10 * (n // 100 - n // 10 % 10) for n in some]
-            found["repeats"] = share_right(written, twice, begun=1)
+            found[f"repeats_{first}"] = share_right(written, twice, begun=1)
     return {name: round(value, 4) for name, value in found.items()}
