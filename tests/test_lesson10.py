@@ -1,6 +1,5 @@
 """What lesson 10 asks of the toy corpus, how it prints sentences, and its exercises."""
 
-
 import pytest
 import torch
 
