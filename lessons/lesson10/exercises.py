@@ -106,7 +106,7 @@ def _check_losses(output: Any, model: Tiny, seen: list) -> None:
     """Wrong unless these are the losses of the batches, with the weights of then."""
     try:
         losses = torch.tensor([float(loss) for loss in output])
-    except TypeError:
+    except (TypeError, ValueError):
         raise Wrong("return the list of losses, as `train` gives it") from None
     if any(getattr(loss, "requires_grad", False) for loss in output):
         raise Wrong("a loss is a number: a tensor keeps all that it was made of")
