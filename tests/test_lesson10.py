@@ -1,29 +1,26 @@
-"""What lesson 10 asks of the toy corpus, and how it prints sentences."""
-
-from collections import Counter
-from itertools import pairwise
+"""What lesson 10 asks of the toy corpus, how it prints sentences, and its exercises."""
 
 import pytest
+import torch
 
 from helpers.corpus import toy_corpus
-from helpers.corpus.words import DETERMINERS
-from helpers.text import split_words
+from lessons.lesson10 import exercises, fresh
 from lessons.lesson10.adjectives import (
-    BEFORE_FRENCH,
     FOODS,
     articles_before_adjectives,
     has_adjective_before,
     has_de_adjective,
     new_sentences,
+    put_in,
 )
-from lessons.lesson10.described_nouns import (
-    FRENCH_NOUNS,
-    NAMES,
-    carriers,
-    described_nouns,
+from lessons.lesson10.glossary import (
+    Glossary,
+    columns,
+    dictionary,
+    mended,
+    word_by_word,
 )
-from lessons.lesson10.glossary import Glossary, columns, mended
-from lessons.lesson10.other_outputs import somebodys_outputs
+from lessons.studies import study
 
 
 @pytest.fixture(scope="module")
@@ -31,30 +28,6 @@ def pairs():
     return toy_corpus(
         train_size=3_000, validation_size=0, test_size=0, compositional_size=0
     ).train
-
-
-def test_carriers_are_the_words_that_they_should_be(pairs):
-    said = {name: set() for name in NAMES}
-    for pair in pairs:
-        french = split_words(pair.target)
-        for name, places in carriers(pair).items():
-            said[name] |= {french[j] for j in places}
-    assert said["question"] == {"est-ce"}
-    assert said["negation"] == {"ne", "n'", "pas", "jamais"}
-    assert all(word.endswith("'") for word in said["elision"])
-    assert {"noir", "noire"} <= said["agreement"] and "le" not in said["agreement"]
-    assert {"me", "m'", "lui"} <= said["pronoun"]
-
-
-def test_adjectives_stand_on_both_sides_of_their_nouns(pairs):
-    first = {True: set(), False: set()}
-    for pair in pairs:
-        for found in described_nouns(pair):
-            assert abs(found.adjective_place - found.noun_place) == 1
-            first[found.noun_first].add(found.adjective)
-            assert found.first_place == min(found.adjective_place, found.noun_place)
-    assert "black" in first[True] and "little" in first[False]
-    assert first[True].isdisjoint(first[False])
 
 
 def test_a_gloss_stands_below_its_word(pairs, capsys):
@@ -93,22 +66,6 @@ def test_foods_are_put_into_new_sentences_alone(pairs):
         assert all(FOODS[food] in french for _, french in new)
 
 
-def test_after_a_determiner_nine_of_ten_are_nouns(pairs):
-    determiners = {
-        word
-        for d in DETERMINERS.values()
-        for forms in d.french
-        for word in forms.split()
-    }
-    following = Counter(
-        "noun" if b in FRENCH_NOUNS else "adjective"
-        for pair in pairs
-        for a, b in pairwise(split_words(pair.target))
-        if a in determiners and b in FRENCH_NOUNS | BEFORE_FRENCH
-    )
-    assert following["noun"] / following.total() == pytest.approx(0.9, abs=0.02)
-
-
 def test_articles_before_adjectives_are_what_the_grammar_says(pairs):
     assert {*articles_before_adjectives(pairs)} == {"de", "du"}
 
@@ -121,10 +78,52 @@ def test_de_is_sought_right_before_an_adjective_that_precedes_its_noun():
     assert not has_adjective_before("la voiture rouge .")
 
 
-def test_somebody_s_translator_has_two_faults(pairs):
-    outputs = somebodys_outputs(pairs)
-    wrong = [(p, out) for p, out in zip(pairs, outputs, strict=True) if out != p.target]
-    assert 0.05 < len(wrong) / len(pairs) < 0.15
-    for pair, out in wrong:
-        words = {*split_words(pair.source)}
-        assert words & {"his", "her"} or words & {"not", "never"}, (pair, out)
+def test_only_the_food_changes(pairs):
+    (pair,) = [p for p in pairs if "cheese" in p.source and "any" in p.source][:1]
+    english, french = put_in("some beautiful cakes", pair)
+    assert english == pair.source.replace("any cheese", "any beautiful cakes")
+    assert french == pair.target.replace("du fromage", "de beaux gâteaux")
+
+
+def test_a_dictionary_has_the_most_frequent_word(pairs):
+    words = dictionary(pairs)
+    assert words["cat"] == "chat" and words["never"] == "jamais"
+    assert word_by_word("the xyz cat.", words) == f"{words['the']} chat."
+
+
+def test_every_class_begins_with_the_same_weights():
+    class Mine(fresh.course.Transformer):
+        def __init__(self, config):
+            torch.rand(3)  # it draws other numbers
+            super().__init__(config)
+
+    one, other = fresh.model(), fresh.model(Mine)
+    for a, b in zip(one.parameters(), other.parameters(), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_the_predictions_are_those_of_the_study():
+    found = study("good_soup")
+    usual = found[found["left_out"] == "nothing"].groupby("food")
+    shares = (usual["wrong"].sum() / usual["n"].sum()).to_dict()
+    assert {food: shares[food] > 1 / 4 for food in exercises.FAILS} == exercises.FAILS
+    assert exercises.HINTS.keys() == exercises.FAILS.keys()
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (exercises.FAILS, "✓✓✓✓✓✓"),
+        (dict.fromkeys(exercises.FAILS, False), "✗✓✓✗✓✓"),
+        (
+            {"some good soup": True, "the good soup": "no", "some red soup": ...},
+            "✓✗○○○○",
+        ),
+        ({"some good soup": torch.tensor([1, 0])}, "✗○○○○○"),
+        (None, "○○○○○○"),
+    ],
+)
+def test_a_prediction_is_judged_food_by_food(answer, says, capsys):
+    exercises.prediction(answer)
+    lines = capsys.readouterr().out.splitlines()
+    assert "".join(line[0] for line in lines) == says

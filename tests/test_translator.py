@@ -75,6 +75,25 @@ def test_tied_weights_are_tied_again(tmp_path):
     assert model.projection.weight is model.source_embedding.weight
 
 
+def test_the_weights_go_into_another_class_by_name(translator, tmp_path):
+    class Mine(Transformer):
+        def __init__(self, config):
+            super().__init__(config)
+            self.register_buffer("extra", torch.zeros(3))  # a buffer of its own
+
+    class Renamed(Mine):
+        def __init__(self, config):
+            super().__init__(config)
+            self.output = self._modules.pop("projection")
+
+    translator.save(tmp_path / MODEL_FILE)
+    again = Translator.load(tmp_path / MODEL_FILE, model=Mine)
+    assert type(again.model) is Mine
+    assert again.translate(ENGLISH) == translator.translate(ENGLISH)
+    with pytest.raises(CheckpointError, match=r"other parameters: .*output\.weight"):
+        Translator.load(tmp_path / MODEL_FILE, model=Renamed)
+
+
 def test_translations_come_in_the_order_of_the_sentences(translator):
     together = translator.translate(ENGLISH)
     assert together == [translator.translate([one])[0] for one in ENGLISH]

@@ -8,7 +8,7 @@ from pathlib import Path
 import safetensors
 import torch
 from safetensors.torch import load_model, save_model
-from torch import Tensor
+from torch import Tensor, nn
 
 from helpers.batching import IdPair
 from helpers.decoding import greedy_decode, translate_ids
@@ -76,16 +76,25 @@ class Translator:
 
     @classmethod
     def load(
-        cls, path: str | Path, *, device: str | torch.device = "cpu"
+        cls,
+        path: str | Path,
+        *,
+        device: str | torch.device = "cpu",
+        model: Callable[[TransformerConfig], nn.Module] = Transformer,
     ) -> "Translator":
-        """Read what `save` wrote; CheckpointError if the file is missing or damaged."""
+        """Read what `save` wrote; CheckpointError if the file is missing or damaged.
+
+        `model` builds another Transformer, such as your own, whose parameters have the
+        course's names.
+        """
         if not Path(path).exists():
             raise CheckpointError(f"there is no saved translator at {path}")
         try:
             with safetensors.safe_open(path, framework="pt") as file:
                 metadata = file.metadata() or {}
-            model = Transformer(TransformerConfig(**json.loads(metadata["config"])))
-            load_model(model, str(path), device="cpu")
+            config = TransformerConfig(**json.loads(metadata["config"]))
+            weights = Transformer(config)
+            load_model(weights, str(path), device="cpu")
         except KeyError as error:
             raise CheckpointError(
                 f"{path} is no saved translator: no {error}"
@@ -100,4 +109,16 @@ class Translator:
             TEXT_KINDS[metadata[f"{side}_kind"]].from_json(metadata[f"{side}_text"])
             for side in ("source", "target")
         ]
-        return cls(model.to(device), *texts)
+        filled = weights if model is Transformer else _filled(model(config), weights)
+        return cls(filled.to(device), *texts)
+
+
+@torch.no_grad()
+def _filled(model: nn.Module, other: nn.Module) -> nn.Module:
+    """The model with the other's parameters, by name; CheckpointError for others."""
+    yours, due = (dict(x.named_parameters()) for x in (model, other))
+    if strange := sorted(yours.keys() ^ due.keys()):
+        raise CheckpointError(f"the model has other parameters: {', '.join(strange)}")
+    for name, weight in due.items():
+        yours[name].copy_(weight)
+    return model

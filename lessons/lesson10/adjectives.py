@@ -29,35 +29,32 @@ BEFORE_ENGLISH = {adjective.english for adjective in BEFORE}
 BEFORE_FRENCH = {form for a in BEFORE for form in (*a.french.split(), a.vowel) if form}
 
 
+def put_in(food: str, pair: SentencePair) -> TextPair:
+    """The sentences with this food in the place of theirs; "any" stays "any"."""
+    english = food.replace("some", r"\1")
+    return ENGLISH.sub(english, pair.source), FRENCH.sub(FOODS[food], pair.target)
+
+
 def new_sentences(train: Sequence[SentencePair]) -> dict[str, list[TextPair]]:
     """{food: sentences}: training sentences about food, with each food put in.
 
-    A sentence is left out for all foods if training has it with one of them, and those
-    with "there is", whose French changes with the food.
+    Only those of which training has none, with whatever food.
     """
-    known = {pair.source for pair in train}
-    found = {food: [] for food in FOODS}
+    known, found = {pair.source for pair in train}, {food: [] for food in FOODS}
     for pair in train:
-        asks = ENGLISH.search(pair.source) and "there" not in pair.source
-        if not (asks and FRENCH.search(pair.target)):
+        if not has_food(pair):
             continue
-        changed = [
-            (
-                ENGLISH.sub(_english(food), pair.source),
-                FRENCH.sub(french, pair.target),
-            )
-            for food, french in FOODS.items()
-        ]
-        if known.isdisjoint(english for english, _ in changed):
-            for food, new in zip(FOODS, changed, strict=True):
-                if new not in found[food]:
-                    found[food].append(new)
+        changed = {food: put_in(food, pair) for food in FOODS}
+        if known.isdisjoint(english for english, _ in changed.values()):
+            for food, new in changed.items():
+                found[food] += [new] * (new not in found[food])
     return found
 
 
-def _english(food: str) -> str:
-    """The food as a replacement: "some" stays "any" in a question."""
-    return re.sub("^some", r"\\1", food)
+def has_food(pair: SentencePair) -> bool:
+    """Whether food can be put in; not with "there is", whose French depends on it."""
+    both = ENGLISH.search(pair.source) and FRENCH.search(pair.target)
+    return bool(both) and "there" not in pair.source
 
 
 def articles_before_adjectives(pairs: Sequence[SentencePair]) -> Counter:

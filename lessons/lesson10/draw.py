@@ -1,35 +1,66 @@
-"""Drawing of lesson 10: adjectives after and before their nouns."""
+"""Drawings of lesson 10: the rate of a run, and what leaving sentences out does."""
 
-from collections.abc import Mapping, Sequence
+import matplotlib.pyplot as plt
+import pandas as pd
 
-from helpers.plots import drawing
-from helpers.plots.drawing import ROLES
+from helpers.plots.style import COLOURS
+from helpers.training import cosine_rate
+
+LEFT_OUT = {
+    "nothing": "nothing",
+    "de + adjective": "the 272",
+    "as many others": "272 others",
+}
+FOODS = "some good soup", "some beautiful soup", "some beautiful cakes"
+MARKS = "os^"
 
 
-def draw_two_orders(
-    phrases: Mapping[str, tuple[Sequence[str], Sequence[str], Sequence[int]]],
-) -> None:
-    """What an article, an adjective and a noun become, and the place that we look at.
+def rate(steps_per_epoch: int, epochs: int, peak: float) -> None:
+    """The rate at each step of a run, and where its epochs begin."""
+    steps = steps_per_epoch * epochs
+    rates = [cosine_rate(i / steps, peak=peak, warmup=0.1) for i in range(steps + 1)]
+    _, ax = plt.subplots(figsize=(5.4, 2.6))
+    ax.plot(rates, color=COLOURS[0])
+    for epoch in range(epochs):
+        start = epoch * steps_per_epoch
+        ax.axvline(start, color="grey", linestyle=":", linewidth=0.8)
+        ax.text(
+            start + steps_per_epoch / 2, peak * 1.06, epoch + 1, ha="center", fontsize=9
+        )
+    ax.text(-0.02 * steps, peak * 1.06, "epoch", ha="right", fontsize=9)
+    ax.axvspan(0, steps / 10, color=COLOURS[1], alpha=0.25, linewidth=0)
+    ax.text(steps / 9, peak * 0.06, "← warm-up", fontsize=9)
+    ax.plot(steps / 20, peak / 2, "ko", markersize=5)
+    ax.text(steps / 9, peak / 2, f"← step {steps // 20}", va="center", fontsize=9)
+    ax.set(
+        xlabel="step",
+        ylabel="rate",
+        xlim=(0, steps),
+        ylim=(0, peak * 1.18),
+        yticks=[0, peak / 2, peak],
+    )
+    ax.set_title(f"One run: {epochs} epochs of new batches, one rate", pad=10)
+    plt.show()
 
-    phrases {kind: (English words, French words, each English word's place in French)}.
-    The English noun comes last. The French words are numbered from 0.
-    """
-    title = "“Here” is a noun (orange) in one phrase, an adjective in the other"
-    ax = drawing.canvas(5.4, 2.5, title=title)
-    size = {"width": 0.72, "gap": 0.12}
-    for (kind, (english, french, places)), x in zip(
-        phrases.items(), (0.52, 3.18), strict=True
-    ):
-        step = size["width"] + size["gap"]
-        for word, place in enumerate(places):
-            noun = word == len(english) - 1
-            role = {"role": "mask" if noun else "input"}
-            above = x + word * step, 1.6
-            below = x + place * step, 0.8
-            (said,) = drawing.tokens(ax, [english[word]], above, **size, **role)
-            (due,) = drawing.tokens(ax, [french[place]], below, **size, **role)
-            look = {"colour": ROLES["mask"], "width": 2} if noun else {}
-            drawing.arrow(ax, said.bottom, due.top, **look)
-            drawing.write(ax, (due.x, 0.52), str(place), size=10)
-        drawing.write(ax, (x + step, 2.0), kind, size=10)
-        drawing.write(ax, (x + step, 0.28), "▲ here", size=10)
+
+def soups(table: pd.DataFrame) -> None:
+    """How many of 53 are wrong, by what is left out: a mark for each seed."""
+    figure, panels = plt.subplots(3, 1, figsize=(5.4, 4.6), sharex=True)
+    for food, ax in zip(FOODS, panels, strict=True):
+        for row, name in enumerate(LEFT_OUT):
+            chosen = table[(table["food"] == food) & (table["left_out"] == name)]
+            wrong = chosen.sort_values("seed")["wrong"].tolist()
+            # Equal numbers would hide each other: seeds lie a little below each other.
+            places = [
+                row + 0.13 * (i - (len(wrong) - 1) / 2) for i in range(len(wrong))
+            ]
+            look = {"color": COLOURS[row], "markersize": 6, "alpha": 0.9}
+            ax.plot(wrong, places, MARKS[row], **look, clip_on=False)
+            ax.axhline(row, color="grey", linewidth=0.4, zorder=0)
+        ax.set_yticks(range(3), [*LEFT_OUT.values()])
+        ax.set(ylim=(2.6, -0.6), xlim=(-1, 54))
+        ax.set_title(food, fontsize=10)
+    panels[1].set_ylabel("left out of the training")
+    panels[2].set_xlabel("wrong of 53 (a mark is a seed)")
+    figure.suptitle("Without the 272: soup mostly right, cakes all wrong", fontsize=11)
+    plt.show()

@@ -6,10 +6,10 @@ A line that says what a trained model wrote begins with a vertical bar.
 import difflib
 import re
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from helpers.corpus import SentencePair
-from helpers.text import split_words
+from helpers.text import join_words, split_words
 
 
 class Glossary:
@@ -45,6 +45,22 @@ class Glossary:
         first, second = columns(words, glosses)
         lines = f"│ {label:9}{first or '(nothing)'}", f"│ {'':9}{second}"
         print(*(line.rstrip() for line in lines), sep="\n")
+
+
+def dictionary(pairs: Sequence[SentencePair]) -> dict[str, str]:
+    """For each English word the French one that it is most often aligned with."""
+    counts = defaultdict(Counter)
+    for pair in pairs:
+        english, french = split_words(pair.source), split_words(pair.target)
+        for i, j in pair.alignment:
+            counts[english[i]][french[j]] += 1
+    return {word: found.most_common(1)[0][0] for word, found in counts.items()}
+
+
+def word_by_word(sentence: str, words: Mapping[str, str]) -> str:
+    """The sentence with each word replaced; words that are not there are left out."""
+    french = [words[word] for word in split_words(sentence) if word in words]
+    return join_words(french, space_before="?")
 
 
 def aligned_words(pair: SentencePair) -> list[str]:

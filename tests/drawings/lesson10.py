@@ -1,16 +1,9 @@
 """Examples of each drawing in lessons/lesson10/draw.py."""
 
 from lessons.lesson10 import draw
+from lessons.studies import study
 
 DRAWINGS = {
-    "two_orders": lambda: draw.draw_two_orders(
-        {
-            "noun first": (["the", "black", "cat"], ["le", "chat", "noir"], (0, 2, 1)),
-            "adjective first": (
-                ["the", "little", "cat"],
-                ["le", "petit", "chat"],
-                (0, 1, 2),
-            ),
-        }
-    ),
+    "rate": lambda: draw.rate(200, 7, 4e-3),
+    "soups": lambda: draw.soups(study("good_soup")),
 }
