@@ -7,10 +7,12 @@ from torch import nn
 
 from helpers import BOS, EOS, PAD
 from helpers.attention import MultiHeadAttention
+from helpers.batching import bucketed_batches
 from helpers.decoder import Decoder
 from helpers.encoder import Encoder, EncoderLayer
 from helpers.layers import FeedForward, LayerNorm, Residual
 from helpers.positions import PositionalEncoding, TokenEmbedding
+from helpers.training import cosine_rate, train
 
 
 class Clamped(nn.Module):
@@ -237,6 +239,18 @@ def with_a_heap(next_scores, beam_size, max_length):
     return torch.tensor(beam[0][1])
 
 
+def seeded_each(model, pairs, epochs, peak, watch=None):
+    batches = []
+    for epoch in range(epochs):
+        chance = torch.Generator().manual_seed(epoch)
+        batches += bucketed_batches(pairs, tokens_per_batch=1024, generator=chance)
+
+    def rate(step):
+        return cosine_rate(step / len(batches), peak=peak, warmup=0.1)
+
+    return train(model, batches, rate, watch)
+
+
 RIGHT = [
     ("lesson08-transformer", ProjectionFirst),
     ("lesson05-feed_forward", Clamped),
@@ -249,6 +263,7 @@ RIGHT = [
     ("lesson07-greedy_decode", row_by_row),
     ("lesson07-greedy_decode", into_a_table),
     ("lesson09-train", by_scheduler),
+    ("lesson10-run", seeded_each),
     ("lesson11-layer_step", in_one_line),
     ("lesson11-beam_search", with_a_heap),
 ]
