@@ -16,7 +16,7 @@ from helpers.decoding import greedy_decode
 from helpers.text import Vocabulary
 from helpers.transformer import Transformer, TransformerConfig
 from helpers.translator import Translator
-from tools.notebooks import NOTEBOOKS, code_cells, has_tag, read
+from tools.notebooks import NOTEBOOKS, code_cells, execute, has_tag, read
 
 pytestmark = pytest.mark.slow
 SETUP = """
@@ -414,12 +414,17 @@ causal_mask decoder_mask MultiHeadAttention FeedForward LayerNorm Residual Encod
 Encoder DecoderLayer Decoder greedy_decode Transformer train"""
 
 
-def test_the_answers_of_all_lessons_make_a_transformer_of_one_s_own(run):
-    for path in sorted(NOTEBOOKS.glob("solutions/0[1-9]_*.ipynb")):
+def type_answers(run, lessons):
+    """Run the exercises of these solutions, as a learner types them."""
+    for path in sorted(NOTEBOOKS.glob(f"solutions/{lessons}_*.ipynb")):
         imports, *cells = code_cells(read(path))[1:]
         own = [c for c in cells if has_tag(c, "exercise") or has_tag(c, "check")]
         switched_on = re.sub(r"os\.environ\[.*", "", imports.source)
         run(switched_on, *(cell.source for cell in own))
+
+
+def test_the_answers_of_all_lessons_make_a_transformer_of_one_s_own(run):
+    type_answers(run, "0[1-9]")
     assert mine.parts() == TYPED.split()
     module, model = assembled()
     for part in model.modules():  # all but PyTorch's own and the assembly are typed
@@ -432,3 +437,16 @@ def test_the_answers_of_all_lessons_make_a_transformer_of_one_s_own(run):
     for write in (module.greedy_decode, greedy_decode):
         both = [write(reader, source, max_length=7) for reader in (model, twin)]
         assert torch.equal(*both)
+
+
+@pytest.mark.long
+def test_lessons_run_with_the_answers_of_all(run, tmp_path):
+    for lessons in ("0[1-9]", "1[01]"):
+        type_answers(run, lessons)
+    kept = file()
+    for path in (*NOTEBOOKS.glob("0*.ipynb"), *NOTEBOOKS.glob("1[01]*.ipynb")):
+        execute(lesson := read(path), path.parent, COURSE_MINE=str(tmp_path))
+        outputs = [o for cell in code_cells(lesson) for o in cell.outputs]
+        said = "".join(output.get("text", "") for output in outputs)
+        assert not re.findall(r"^\w+: the course's.*$", said, re.MULTILINE)
+    assert file() == kept

@@ -184,12 +184,14 @@ def small_png(encoded: str) -> str:
     return base64.b64encode(small.getvalue()).decode("ascii")
 
 
-def execute(notebook: NotebookNode, folder: Path, *, long: bool = False) -> None:
+def execute(
+    notebook: NotebookNode, folder: Path, *, long: bool = False, **variables: str
+) -> None:
     """Run all cells in a fresh kernel of this Python, with `folder` as its directory.
 
     With long, lessons take the time, the threads and the GPU that they would take
-    without the reproducible environment. Raises NotebookError with the cell and its
-    traceback when a cell fails.
+    without the reproducible environment, to which `variables` are added. Raises
+    NotebookError with the cell and its traceback when a cell fails.
     """
     from nbclient import NotebookClient
     from nbclient.exceptions import CellExecutionError, DeadKernelError
@@ -197,6 +199,7 @@ def execute(notebook: NotebookNode, folder: Path, *, long: bool = False) -> None
 
     environment = dict(os.environ)
     make_reproducible(environment, long=long)
+    environment |= variables
     client = NotebookClient(
         notebook,
         kernel_name=CURRENT_ENV_KERNEL_NAME,
