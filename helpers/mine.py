@@ -156,7 +156,8 @@ def twin(model: nn.Module) -> nn.Module:
     model.train(training), other.train(training)
     apart = (logits[0] - logits[1]).abs().max().item()
     if not apart < 1e-4:
-        raise ValueError(f"the course's Transformer gives other logits, by {apart:.2g}")
+        text = f"the course's Transformer gives other logits, by {apart:.2g}"
+        raise ValueError(f"{text}: is a part altered? Run your checks again")
     return other
 
 
