@@ -1,8 +1,13 @@
 """What lesson 09 says of its faulty trainings: each is run."""
 
+import inspect
+
 import pytest
 import torch
+from torch import nn
 
+import other_styles
+from helpers import PAD
 from lessons.lesson09 import exercises
 from lessons.studies import study
 
@@ -46,7 +51,9 @@ def test_each_fault_shows_its_sign(start):
 
 def test_the_study_holds_each_fault_with_its_signs():
     found = study("training_faults").set_index("fault")
-    assert {*found.index} == {"healthy", *exercises.SIGNS}
+    clipped = "rate too high, clipped"
+    assert {*found.index} == {"healthy", *exercises.SIGNS, clipped}
+    assert found["exact"][clipped].max() == 0
     assert found["training"]["sees the future"].max() < 0.01
     assert found["exact"]["sees the future"].max() == 0
     assert found["exchanged"]["healthy"].min() > 7
@@ -74,3 +81,25 @@ def test_a_diagnosis_is_judged_fault_by_fault(answer, says, capsys):
     exercises.diagnosis(answer)
     lines = capsys.readouterr().out.splitlines()
     assert "".join(line[0] for line in lines) == says
+
+
+FLAWS = {
+    "was not moved": ("x.to(device)", "x"),
+    "without weight decay": ("1e-9", "1e-9, 0.001"),
+    "has the betas (0.9, 0.98)": ("0.98", "0.99"),
+    "what is Adam's eps?": ("1e-9", "1e-7"),
+    "by 0.001 at most": ("lr=rate(i + 1)", "lr=0.001 + 0 * rate(i + 1)"),
+    "the weights do not move": ("optimizer.step()", "pass"),
+    "from before its step": ("loss.item()", "2 * loss.item()"),
+    "is called before the step": ("logits = ", "watch and watch(i + 1); logits = "),
+}
+
+
+@pytest.mark.parametrize(("part", "change"), FLAWS.items(), ids=FLAWS)
+def test_a_flaw_of_a_loop_is_named(part, change):
+    text = inspect.getsource(other_styles.tensor_by_tensor)
+    assert text.count(change[0]) == 1
+    space = {"torch": torch, "nn": nn, "PAD": PAD}
+    exec(text.replace(*change), space)
+    findings = exercises.train.findings(space["tensor_by_tensor"])[0]
+    assert findings[-1].startswith("✗") and part in findings[-1], findings

@@ -27,6 +27,8 @@ def draw_shapes(
 ) -> None:
     """The way from two sentence pairs to their logits, from top to bottom, with shapes.
 
+    In the stacks, each attention with its mask.
+
     source and target (2, length) are ids, `words` gives the tokens of each. A model
     runs, and the shapes are those of its tensors. Large enough for a phone.
     """
@@ -37,7 +39,7 @@ def draw_shapes(
         read = model.positions(model.target_embedding(target))
         states = model.decode(target, memory, source)
         logits = model.project(states)
-    top = 4.22 + 0.27 * max(source.size(1), target.size(1))
+    top = 4.68 + 0.27 * max(source.size(1), target.size(1))
     ax = drawing.canvas(5, top + 0.9)
     title = "Two sentence pairs become logits"
     drawing.write(ax, (0.1, top + 0.7), title, size=13, align="left")
@@ -46,12 +48,21 @@ def draw_shapes(
         drawing.write(ax, (x, top + 0.32), f"{name} ids {_shape(ids)}", size=13)
         _draw_tokens(ax, x, top, [tokens(row) for row in ids.tolist()], ids)
     layers = model.config.n_layers
-    embeds = [_box(ax, (x, 3.65), "embed, positions", 3) for x in (LEFT, RIGHT)]
-    encoder = _box(ax, (LEFT, 2.7), f"encoder, {layers} layers", 0)
-    decoder = _box(ax, (RIGHT, 1.95), f"decoder, {layers} layers", 0)
+    embeds = [_box(ax, (x, 4.11), "embed, positions", 3) for x in (LEFT, RIGHT)]
+    encoder = _stack(
+        *(ax, (LEFT, 3.46), f"encoder, {layers} layers"),
+        {"self-attention": "padding_mask(source)"},
+    )
+    decoder = _stack(
+        *(ax, (RIGHT, 3.11), f"decoder, {layers} layers"),
+        {
+            "self-attention": "decoder_mask(target)",
+            "cross-attention": "padding_mask(source)",
+        },
+    )
     projection = _box(ax, (RIGHT, 1.05), "projection", 3)
     for box in embeds:
-        drawing.arrow(ax, (box.x, 4.32), box.top, width=2)
+        drawing.arrow(ax, (box.x, 4.78), box.top, width=2)
     steps = (
         (embeds[0].bottom, encoder.top, embedded, ""),
         (embeds[1].bottom, decoder.top, read, ""),
@@ -65,10 +76,10 @@ def draw_shapes(
             drawing.write(ax, (x + 0.08, y), _shape(tensor), size=12, align="left")
             drawing.write(ax, (x - 0.1, y), name, size=12, align="right")
     drawing.write(ax, (RIGHT, 0.25), f"logits {_shape(logits)}", size=13)
-    ax.plot([LEFT, LEFT], [encoder.bottom[1], 1.95], color=INK, lw=2, zorder=1)
-    drawing.arrow(ax, (LEFT, 1.95), decoder.left, width=2)
-    drawing.write(ax, (0.1, 2.28), "memory", size=12, align="left")
-    drawing.write(ax, (LEFT + 0.08, 2.2), _shape(memory), size=12, align="left")
+    ax.plot([LEFT, LEFT], [encoder.bottom[1], 2.02], color=INK, lw=2, zorder=1)
+    drawing.arrow(ax, (LEFT, 2.02), (decoder.left[0], 2.02), width=2)
+    drawing.write(ax, (0.1, 2.3), "memory", size=12, align="left")
+    drawing.write(ax, (LEFT + 0.08, 2.3), _shape(memory), size=12, align="left")
     axes = (
         (source.size(0), "batch"),
         (source.size(1), "source_length"),
@@ -90,6 +101,24 @@ def _box(ax: Axes, middle: tuple[float, float], text: str, colour: int) -> Block
     role = {0: "query", 3: "weights"}[colour]
     box = drawing.operation(ax, middle, "", role=role, width=2.2, height=0.42)
     drawing.write(ax, middle, text, size=13)
+    return box
+
+
+def _stack(
+    ax: Axes, top: tuple[float, float], text: str, masks: Mapping[str, str]
+) -> Block:
+    """A stack of layers below a place, with its attentions and their masks."""
+    (x, y), height = top, 0.32 + 0.52 * len(masks)
+    box = drawing.operation(
+        *(ax, (x, y - height / 2), ""), role="query", width=2.2, height=height
+    )
+    drawing.write(ax, (x, y - 0.17), text, size=13)
+    for i, (attention, mask) in enumerate(masks.items()):
+        middle = y - 0.42 - 0.52 * i
+        drawing.write(ax, (x, middle), attention, size=11)
+        look = {"role": "mask", "width": 2, "height": 0.23}
+        drawing.operation(ax, (x, middle - 0.24), "", **look)
+        drawing.write(ax, (x, middle - 0.24), mask, size=11)
     return box
 
 

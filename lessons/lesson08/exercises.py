@@ -10,8 +10,9 @@ from torch import Tensor, nn
 
 from helpers import PAD
 from helpers import transformer as course
-from helpers.exercise import Exercise, Probe
-from helpers.masks import decoder_mask, padding_mask
+from helpers.exercise import Exercise, Probe, Wrong
+from helpers.masks import causal_mask, decoder_mask, padding_mask
+from helpers.positions import positional_encoding
 from helpers.transformer import TransformerConfig
 from lessons.checking.values import Values
 from lessons.lesson08 import assembly
@@ -29,11 +30,21 @@ PAPER = replace(SMALL, source_vocab=17, target_vocab=17, n_layers=1, norm_first=
 PAPER = replace(PAPER, share_embeddings=True)
 
 
-def _whole(config: TransformerConfig, made: type) -> nn.Module:
+def _whole(
+    config: TransformerConfig, made: type, *, measured: bool = False
+) -> nn.Module:
     """The model; its source embedding stands first, and so names what is shared."""
     model = made(config)
+    model.is_measured = measured and not issubclass(made, course.Transformer)
     for name in [x for x in model._modules if x != "source_embedding"]:
         model._modules[name] = model._modules.pop(name)  # now behind it
+    shared = ("target_embedding.weight", "projection.weight")
+    own = [name for name, _ in model.named_parameters() if name in shared]
+    if config.share_embeddings and own:
+        raise Wrong(
+            f"`{own[0]}` is still a parameter of its own: assign to it "
+            "`self.source_embedding.weight` itself, no copy of it and no `.data`"
+        )
     return model
 
 
@@ -68,39 +79,158 @@ def _ids(batch: int, *lengths: int, vocab: int = 19) -> list[Tensor]:
     return both
 
 
-def _probe(config: TransformerConfig, *sizes: int, vocab: int = 19, **said) -> Probe:
-    return Probe(*_ids(*sizes, vocab=vocab), build=partial(_whole, config), **said)
+def _probe(
+    config: TransformerConfig,
+    *sizes: int,
+    vocab: int = 19,
+    measured: bool = False,
+    **said,
+) -> Probe:
+    build = partial(_whole, config, measured=measured)
+    return Probe(*_ids(*sizes, vocab=vocab), build=build, **said)
 
 
 def _starts_badly(model: nn.Module) -> str:
-    """What is wrong with the initial weights, or with dropout; "" for nothing."""
-    try:
-        config, x = model.config, _waves(torch.arange(8).view(2, 4))
-        parts = {"positions": (x,), "encoder": (x,), "decoder": (x, x)}
-        for name, inputs in parts.items():
-            part = getattr(model.train(), name)
-            if torch.equal(part(*inputs), part(*inputs)):
+    """What is wrong with a model before its first step; "" for nothing."""
+    measures = _embeds_badly, _gives_probabilities, _draws_badly, _drops_badly
+    for measure in (*measures, _ends_elsewhere) if model.is_measured else ():
+        try:
+            with torch.no_grad():
+                text = measure(model)
+        except Exception:  # the probes say more
+            continue
+        if text:
+            return text
+    return ""
+
+
+def _embeds_badly(model: nn.Module) -> str:
+    """What is wrong with the vectors that the two stacks read."""
+    model.eval()
+    d_model, (source, target) = model.config.d_model, _ids(2, 5, 4, vocab=17)
+    read, sides = {}, {"encoder": ("source", source), "decoder": ("target", target)}
+    for stack in sides:
+        getattr(model, stack).register_forward_pre_hook(
+            lambda _, given, stack=stack: read.setdefault(stack, given)
+        )
+    model(source, target)
+    for stack, given in read.items():
+        side, ids = sides[stack]
+        rows = getattr(model, f"{side}_embedding").weight[ids]
+        table = positional_encoding(ids.size(1), d_model)
+        faults = {
+            f"the positions are missing: the {stack} reads `self.positions` of the "
+            "embeddings": math.sqrt(d_model) * rows,
+            "the embeddings are multiplied by √d_model twice: TokenEmbedding does it": (
+                d_model * rows + table
+            ),
+            "the embeddings are not multiplied by √d_model: TokenEmbedding, which "
+            "multiplies, makes both": rows + table,
+        }
+        for text, wrong in faults.items():
+            if given and torch.allclose(given[0], wrong, atol=1e-4):
+                return text
+    return ""
+
+
+def _gives_probabilities(model: nn.Module) -> str:
+    """Whether the logits have gone through a softmax, or its logarithm."""
+    model.eval()
+    for x in (model.project(_waves(torch.arange(3))), model(*_ids(2, 3, 4, vocab=17))):
+        for name, sums in (("softmax", x.sum(-1)), ("log_softmax", x.exp().sum(-1))):
+            if torch.allclose(sums, torch.ones(())):
                 return (
-                    f"no dropout acts in `{name}`: `config.dropout` goes to the "
-                    "positions, `config.layer_sizes()` to both stacks"
+                    f"a {name} stands at the end: return the logits, as the loss has "
+                    "the softmax"
                 )
-        logits = model.eval()(*_ids(3, 9, 9, vocab=config.target_vocab))
-        spread = model.source_embedding.weight.std().item() * math.sqrt(12)
-        loss = (logits.logsumexp(-1) - logits.mean(-1)).mean().item()
-        even = math.log(config.target_vocab)
-    except Exception:  # the probes say more
-        return ""
-    if not 0.75 < spread < 1.3:
+    return ""
+
+
+def _trial(model: nn.Module, dropout: float = 0.0) -> nn.Module:
+    """A larger model of the same class, with enough numbers to measure."""
+    shared = model.config.share_embeddings
+    config = TransformerConfig(
+        *(200, 200 if shared else 300),
+        **{"d_model": 64, "n_heads": 2, "d_ff": 32, "n_layers": 1, "dropout": dropout},
+        norm_first=model.config.norm_first,
+        share_embeddings=shared,
+        max_length=20,
+    )
+    return type(model)(config)
+
+
+def _draws_badly(model: nn.Module) -> str:
+    """What is wrong with the size of the initial weights."""
+    trial = _trial(model)
+    for name in ("source_embedding", "target_embedding"):
+        spread = getattr(trial, name).weight.std().item() * math.sqrt(64)
+        if not 0.9 < spread < 1.1:
+            return (
+                f"`{name}` starts with a standard deviation of {spread:.2g} / √d_model"
+                ", not 1 / √d_model: TokenEmbedding draws it, and nothing comes after"
+            )
+    spread = trial.projection.weight.std().item()
+    if not trial.config.share_embeddings and not 0.016 < spread < 0.025:
         return (
-            f"the embeddings start with a standard deviation of {spread:.2g} / √d_model"
-            ", not 1 / √d_model: TokenEmbedding draws them, and nothing comes after"
+            "the projection's initial weights have a standard deviation of "
+            f"{spread:.2g}, not 0.02: `nn.init.normal_(…, std=0.02)`"
         )
-    if not config.share_embeddings and loss > even + 0.05:
-        return (
-            f"the first loss is {loss:.2f}, where {config.target_vocab} equal logits "
-            f"give ln {config.target_vocab} = {even:.2f}: let the projection's initial "
-            "weights have a standard deviation of 0.02"
-        )
+    for stack in ("encoder", "decoder"):
+        for name, weight in getattr(trial, stack).named_parameters():
+            scale = weight.std().item() * math.sqrt(weight.size(-1))
+            if weight.dim() == 2 and not 0.1 < scale < 3:  # PyTorch's: 0.58
+                return (
+                    f"`{stack}.{name}` starts with a standard deviation of "
+                    f"{weight.std():.2g}: leave the layers' matrices as they are drawn"
+                )
+    return ""
+
+
+def _drops_badly(model: nn.Module) -> str:
+    """Where two runs in training differ less, or more, than the course's do."""
+    x, ids = torch.randn(20, 8, 64), torch.full((20, 8), 5)
+    calls: dict[str, Callable] = {
+        "positions": lambda model: model.positions(x),
+        "encoder": lambda model: model.encoder(x),
+        "decoder": lambda model: model.decoder(x, x),
+        "encode": lambda model: model.encode(ids),
+        "decode": lambda model: model.decode(ids, x, ids),
+        "project": lambda model: model.project(x),
+    }
+    for dropout in (0.0, 0.3):
+        yours = _trial(model, dropout).train()
+        due = course.Transformer(yours.config).train()
+        due.load_state_dict(yours.state_dict(), strict=False)
+        for name, call in calls.items():
+            found, wanted = (
+                (call(one) - call(one)).square().mean().item() for one in (yours, due)
+            )
+            if not 0.85 * wanted <= found <= 1.18 * wanted:
+                more = "more" if found > wanted else "less"
+                return (
+                    f"with `config.dropout` {dropout}, `{name}` drops {more} when it "
+                    "trains than the course's: `config.dropout` goes to the positions, "
+                    "`config.layer_sizes()` to both stacks, and that is all"
+                )
+    return ""
+
+
+def _ends_elsewhere(model: nn.Module) -> str:
+    """Whether sentences may be as long as the configuration says, and no longer."""
+    trial = _trial(model).eval()
+    longest = trial.config.max_length
+    for length in (longest, longest + 1):
+        try:
+            trial.positions(torch.zeros(1, length, 64))
+            fits = True
+        except Exception:
+            fits = False
+        if fits != (length == longest):
+            does = "takes" if fits else "refuses"
+            return (
+                f"with `config.max_length` {longest}, `positions` {does} a sentence of "
+                f"{length} tokens: hand it `max_length=config.max_length`"
+            )
     return ""
 
 
@@ -121,30 +251,32 @@ class _EncodesPadding(course.Transformer):
         return self.encoder(self.positions(self.source_embedding(source)))
 
 
-class _ScaledTwice(course.Transformer):
-    def encode(self, source):
-        x = self.source_embedding(source) * math.sqrt(self.config.d_model)
-        return self.encoder(self.positions(x), padding_mask(source))
-
+class _ForgetsPadding(course.Transformer):
     def decode(self, target, memory, source):
-        x = self.target_embedding(target) * math.sqrt(self.config.d_model)
-        x, mask = self.positions(x), decoder_mask(target)
+        x = self.positions(self.target_embedding(target))
+        mask = causal_mask(target.size(1))
         return self.decoder(x, memory, mask, padding_mask(source))
 
 
-class _Probabilities(course.Transformer):
-    def project(self, states):
-        return super().project(states).softmax(dim=-1)
+class _MaskOfTheTarget(course.Transformer):
+    def decode(self, target, memory, source):
+        x = self.positions(self.target_embedding(target))
+        return self.decoder(x, memory, decoder_mask(target), padding_mask(target))
 
 
 transformer = Exercise(
     course.Transformer,
     [
-        _probe(SMALL, 3, 7, 5, praise="the course's logits, with three matrices"),
+        _probe(
+            *(SMALL, 3, 7, 5),
+            measured=True,
+            praise="the course's logits, with three matrices",
+        ),
         _probe(SMALL, 2, 6, 6, alike=True),
         _probe(
             *(PAPER, 2, 5, 8),
             vocab=17,
+            measured=True,
             praise="with `share_embeddings` one matrix, and with the norm last",
             when="with `share_embeddings`, one parameter in three places: ",
         ),
@@ -170,12 +302,10 @@ transformer = Exercise(
         "the decoder sees the tokens that it is to predict: its own mask is "
         "`decoder_mask(target)`": _SeesTheFuture,
         "the encoder sees padding: hide it, `padding_mask(source)`": _EncodesPadding,
-        "the embeddings are multiplied by √d_model twice: TokenEmbedding does it": (
-            _ScaledTwice
-        ),
-        "a softmax stands at the end: return the logits, as the loss has the softmax": (
-            _Probabilities
-        ),
+        "the decoder sees the target's padding: its own mask is "
+        "`decoder_mask(target)`, not `causal_mask` alone": _ForgetsPadding,
+        "the cross-attention's keys are the source's: its mask is "
+        "`padding_mask(source)`, not of the target": _MaskOfTheTarget,
     },
     attributes=("config", "positions"),
     initial=_starts_badly,

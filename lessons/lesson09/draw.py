@@ -91,7 +91,9 @@ def peaks(runs: "DataFrame") -> None:
     ax.set(xscale="log", xlabel="peak rate", ylabel="validation loss, nats")
     ax.set_xticks(places, [f"{place:g}" for place in places])
     ax.minorticks_off()
-    ax.set_title("Half the rate, without a ramp, does what the ramp does", loc="left")
+    ax.set_title(
+        "Three seeds: half the rate, no ramp, is as good as a ramp", loc="left"
+    )
     ax.legend(frameon=False, loc="upper left")
     plt.show()
 
@@ -129,6 +131,6 @@ def trainings(runs: Mapping[str, "Training"], *, guess: float) -> None:
     axes[0, 0].text(280, guess * 0.85, "blind guess", ha="right", va="top")
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False)
-    title = "A falls faster than the healthy one; B and C stay above 2 nats"
+    title = "One seed: A falls faster than the healthy one, B and C stay high"
     figure.suptitle(title, x=0.01, ha="left", fontsize=11)
     plt.show()

@@ -41,6 +41,40 @@ def _weights(model: nn.Module) -> Tensor:
     return nn.utils.parameters_to_vector(model.parameters()).detach().clone()
 
 
+class Elsewhere(Tensor):
+    """Ids on another device, as it were: they meet no weight before they are moved."""
+
+    def to(self, *device: Any, **options: Any) -> Tensor:
+        """The same ids, moved."""
+        return torch.tensor(self.tolist())
+
+    def cpu(self) -> Tensor:
+        """The same ids, moved."""
+        return self.to("cpu")
+
+    def __deepcopy__(self, memo: dict) -> Tensor:
+        """The same ids, as far away."""
+        return self.to().as_subclass(Elsewhere)
+
+    @classmethod
+    def __torch_function__(
+        cls,
+        function: Callable,
+        kinds: Any,
+        inputs: tuple = (),
+        named: dict | None = None,
+    ) -> Any:
+        """Stop where numbers of the model come in."""
+        given = (*inputs, *(named or {}).values())
+        others = [x for x in given if isinstance(x, Tensor) and type(x) is not cls]
+        if any(x.is_floating_point() for x in others):
+            raise Wrong(
+                "on a GPU, a batch that was not moved would meet the model: "
+                "`batch.to(device)`"
+            )
+        return super().__torch_function__(function, kinds, inputs, named)
+
+
 class _Rate:
     """A rate that falls with the step, and notes for which steps it was asked."""
 
@@ -59,6 +93,8 @@ class _Watch:
         self.steps, self.seen = [], []
 
     def __call__(self, step: int) -> None:
+        if Tiny.last is None:
+            raise Wrong("`watch` is called before the step: call it last")
         self.steps.append(step)
         self.seen.append(_weights(Tiny.last))
 
@@ -76,6 +112,8 @@ def _tiny(seed: int, d_model: int, *, louder: float, far: float) -> Tiny:
     with torch.no_grad():
         model.projection.weight *= louder
         model.target_embedding.weight *= far
+    model.start = _weights(model)
+    model.unread = model.target_embedding.weight.detach()[-2:].clone()  # by no sentence
     return model.eval()
 
 
@@ -97,7 +135,9 @@ def _run(
             rows = torch.randint(4, 13, (2, length), generator=generator).tolist()
             pairs.append((rows[0], rows[1]))
         pairs[0][1][0] = UNK  # a real token, too
-        batches.append(make_batch(pairs))
+        batch = make_batch(pairs)
+        ids = (x.as_subclass(Elsewhere) for x in (batch.source, batch.target))
+        batches.append(Batch(*ids))
     model = _tiny(seed, d_model, louder=louder, far=far)
     return Probe(model, batches, _Rate(), _Watch() if watched else None, **said)
 
@@ -105,8 +145,9 @@ def _run(
 def _traces(
     output: Any, model: Tiny, batches: list, rate: _Rate, watch: _Watch | None
 ) -> tuple:
-    """The losses, the weights after all steps, and those that `watch` has seen."""
+    """The losses, what the steps added to the weights, and what `watch` has seen."""
     due = [*range(1, len(batches) + 1)]
+    Tiny.last = None  # what comes next is another run
     row = isinstance(output, list | tuple) or getattr(output, "ndim", 0) == 1
     if not row or len(output) != len(due):
         raise Wrong(f"return a list of {len(due)} losses, one for each batch")
@@ -127,7 +168,12 @@ def _traces(
     if watch and watch.steps != due:
         found = ", ".join(map(str, watch.steps[:3])) or "nothing"
         raise Wrong(f"`watch` is called with {found} …: it wants 1, 2, 3 …, each once")
-    seen = torch.stack(watch.seen) if watch else torch.zeros(0)
+    if not torch.equal(model.target_embedding.weight[-2:], model.unread):
+        raise Wrong(
+            "weights move that get no gradient: take `torch.optim.Adam`, without "
+            "weight decay"
+        )
+    seen = torch.stack(watch.seen) - model.start if watch else torch.zeros(0)
     return losses, _weights(model), seen
 
 
@@ -138,15 +184,45 @@ class _Loop(Exercise):
         if yours.error:
             return super()._described(yours, due)
         losses, weights, _ = map(differs, yours.output, due.output)
+        if losses and not weights:
+            first = "the weights are right after all steps, but not the losses: "
+            wanted = "; each is the mean over real tokens, from before its step"
+            return first + self._first(yours, due) + wanted
         if losses:
-            a, b = (x.output[0] for x in (yours, due))
-            i = int((~torch.isclose(a, b, rtol=1e-4, atol=1e-5)).nonzero()[0])
-            before = "the first loss is right; " if i else ""
-            before = f"the first {i} losses are right; " if i > 1 else before
-            return f"{before}loss {i + 1} is {a[i]:.5g} where {b[i]:.5g} is due"
+            return self._first(yours, due) + self._cause(yours, due)
         if weights:
-            return "the losses are right, but not the weights after all steps"
+            return "the losses are right, but not all weights: what is Adam's eps?"
         return "`watch` does not see the weights after its step: call it last"
+
+    def _first(self, yours: Outcome, due: Outcome) -> str:
+        a, b = (x.output[0] for x in (yours, due))
+        i = int((~torch.isclose(a, b, rtol=1e-4, atol=1e-5)).nonzero()[0])
+        before = "the first loss is right; " if i else ""
+        before = f"the first {i} losses are right; " if i > 1 else before
+        return f"{before}loss {i + 1} is {a[i]:.5g} where {b[i]:.5g} is due"
+
+    def _cause(self, yours: Outcome, due: Outcome) -> str:
+        """What the first step says of a loop whose first loss is right."""
+        (_, _, a), (_, _, b) = (x.output for x in (yours, due))
+        if not len(a) or differs(yours.output[0][0], due.output[0][0]):
+            return ""
+        if not differs(a[0], b[0]):
+            return (
+                "; the first step is right, not the second: Adam, made once, has the "
+                "betas (0.9, 0.98)"
+            )
+        far, wanted = (x[0].abs().max() for x in (a, b))
+        if not far:
+            return (
+                "; the weights do not move: set `lr` and call `backward` before "
+                "`optimizer.step()`, with no `zero_grad` between the last two"
+            )
+        if abs(far - wanted) > 0.02 * wanted:
+            return (
+                f"; the first step moves a weight by {far:.2g} at most, where the rate "
+                f"is {wanted:.2g}: set `lr` before `optimizer.step()`"
+            )
+        return ""
 
 
 def _wrong(
@@ -160,27 +236,28 @@ def _wrong(
     betas: tuple = (0.9, 0.98),
     eps: float = 1e-9,
     ignored: int = PAD,
+    places: bool = False,
     labels: str = "labels",
-    moves: bool = True,
-    anew: bool = False,
+    mixed: bool = False,
 ) -> list[float]:
     """The loop, and with other options what is wrong with it."""
-    losses, optimizer = [], None
+    optimizer = torch.optim.Adam(model.parameters(), betas=betas, eps=eps)
+    losses = []
     for step, batch in enumerate(batches, start=1):
         model.train()
-        if optimizer is None or anew:
-            optimizer = torch.optim.Adam(model.parameters(), betas=betas, eps=eps)
+        batch = batch.to("cpu")
         optimizer.param_groups[0]["lr"] = rate(step)
         logits = model(batch.source, batch.decoder_input)
+        logits = logits.reshape(logits.mT.shape) if mixed else logits.mT
         wanted = getattr(batch, labels)
-        loss = F.cross_entropy(logits.mT, wanted, ignore_index=ignored)
+        how = {"ignore_index": ignored, "reduction": "none" if places else "mean"}
+        loss = F.cross_entropy(logits, wanted, **how).mean()
         if reset:
             optimizer.zero_grad()
         loss.backward()
         if clip:
             nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        if moves:
-            optimizer.step()
+        optimizer.step()
         losses.append(loss.item())
         if watch is not None:
             watch(step)
@@ -205,7 +282,7 @@ train = _Loop(
             *(2, 8, 3),
             far=1e7,
             praise="tiny gradients, which show Adam's eps",
-            when="with tiny gradients: ",
+            when="with gradients near Adam's eps, which is 1e-9 in the paper: ",
         ),
     ],
     {
@@ -217,15 +294,15 @@ train = _Loop(
         "Adam has PyTorch's own betas and eps: the paper's are (0.9, 0.98) and 1e-9": (
             partial(_wrong, betas=(0.9, 0.999), eps=1e-8)
         ),
-        "Adam has PyTorch's own eps: the paper's is 1e-9": partial(_wrong, eps=1e-8),
         "padding counts in the loss: `ignore_index=PAD`": partial(_wrong, ignored=-100),
         "the labels are what the decoder has just read: take `batch.labels`": partial(
             _wrong, labels="decoder_input"
         ),
-        "the weights do not move: `optimizer.step()` after `backward`, with no "
-        "`zero_grad` between the two": partial(_wrong, moves=False),
-        "Adam is made anew in each step and forgets its means: make it before the "
-        "loop": partial(_wrong, anew=True),
+        "the mean counts the places of padding, whose losses are 0: divide by the "
+        "number of real tokens": partial(_wrong, places=True),
+        "`reshape` or `view` mixes places and tokens: `logits.mT` puts the vocabulary "
+        "on axis 1": partial(_wrong, mixed=True),
+        "Adam has PyTorch's own eps: the paper's is 1e-9": partial(_wrong, eps=1e-8),
     },
     read=_traces,
     lesson="09",
@@ -301,11 +378,11 @@ def trainings() -> dict[str, Training]:
     return {name: run_with(fault) for name, fault in names.items()}
 
 
-def run_with(fault: str, seed: int = 0) -> Training:
+def run_with(fault: str, seed: int = 0, *, clip: bool = False) -> Training:
     """Train a small model to write sequences backwards, with a fault or "healthy"."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return _trained(fault, torch.Generator().manual_seed(seed))
+        return _trained(fault, torch.Generator().manual_seed(seed), clip)
 
 
 def _reversals(count: int, generator: torch.Generator) -> list[IdPair]:
@@ -318,7 +395,7 @@ def _reversals(count: int, generator: torch.Generator) -> list[IdPair]:
     return pairs
 
 
-def _trained(fault: str, generator: torch.Generator) -> Training:
+def _trained(fault: str, generator: torch.Generator, clip: bool) -> Training:
     sizes = {"d_model": 32, "n_heads": 4, "d_ff": 64, "n_layers": 1, "dropout": 0.0}
     config = TransformerConfig(
         VOCAB, VOCAB, **sizes, norm_first=True, share_embeddings=False
@@ -339,6 +416,8 @@ def _trained(fault: str, generator: torch.Generator) -> Training:
         loss = _loss(model, batch, fault)
         optimizer.zero_grad()
         loss.backward()
+        if clip:
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         if step == 1 or step % EVERY == 0:
             steps.append(step)
