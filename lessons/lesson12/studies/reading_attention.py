@@ -1,4 +1,4 @@
-"""Which copy of a fact do five equally good toy translators follow?
+"""Which copy of a fact do three equally good toy translators follow?
 
 For each seed: the share of test sentences that are `right`; how well the best head of
 cross-attention finds the true alignment (`error_rate`, chosen on validation sentences),
@@ -30,7 +30,7 @@ from helpers.translator.recipes import RECIPES, build, load_text, trained_toy, w
 from lessons.lesson12 import reading
 from lessons.lesson12.minimal_pairs import ARTICLE, FACTS, NOUN, Pairs, noun_pairs
 
-SEEDS = range(5)
+SEEDS = range(3)
 
 
 def rows(*, tiny: bool = False) -> Iterator[dict]:
