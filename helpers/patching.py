@@ -1,38 +1,12 @@
 """Replace what one head hands on, and see what changes (lesson 06)."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
 
 from helpers.attention import MultiHeadAttention
-
-
-@contextmanager
-def record_contexts(model: nn.Module) -> Iterator[dict[str, Tensor]]:
-    """Keep what the heads of every MultiHeadAttention hand to its output projection.
-
-    Gives {name of the module: (batch, length, heads, d_head)}, filled in the block.
-    """
-    contexts: dict[str, Tensor] = {}
-
-    def keeper(name: str, n_heads: int) -> Callable:
-        def keep(layer: nn.Module, inputs: tuple[Tensor]) -> None:
-            contexts[name] = inputs[0].detach().unflatten(-1, (n_heads, -1))
-
-        return keep
-
-    hooks = [
-        module.output_projection.register_forward_pre_hook(keeper(name, module.n_heads))
-        for name, module in model.named_modules()
-        if isinstance(module, MultiHeadAttention)
-    ]
-    try:
-        yield contexts
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
 @contextmanager

@@ -1,9 +1,7 @@
-"""Lesson 06's stories, the guess that is ideal there, the swap; patching of heads."""
+"""Lesson 06's stories, the guess that is ideal there, and the swap."""
 
 import torch
 
-from helpers.attention import MultiHeadAttention
-from helpers.patching import record_contexts, replace_contexts
 from lessons.lesson06.stories import (
     DRINKS,
     FACTS,
@@ -134,20 +132,3 @@ def test_no_story_beats_the_ideal_guess_on_average():
         hits.append(share.diagonal(dim1=1, dim2=2).flatten())
     assert abs(torch.cat(losses).mean() - loss) < 0.02
     assert abs(torch.cat(hits).mean() - right) < 0.02
-
-
-def test_contexts_are_recorded_and_replaced_where_it_is_said():
-    torch.manual_seed(0)
-    attention, x = MultiHeadAttention(8, 2), torch.randn(2, 3, 8)
-    plain = attention(x, x, x)
-    with record_contexts(attention) as contexts:
-        attention(x, x, x)
-    (own,) = contexts.values()
-    assert own.shape == (2, 3, 2, 4)
-    with replace_contexts(attention, [0, 1], own):
-        torch.testing.assert_close(attention(x, x, x), plain)
-    where = torch.tensor([[True, False, False], [False, False, True]])
-    with replace_contexts(attention, 1, 0.0, where):
-        changed = (attention(x, x, x) - plain).abs().amax(dim=2) > 1e-6
-    assert torch.equal(changed, where)
-    torch.testing.assert_close(attention(x, x, x), plain)

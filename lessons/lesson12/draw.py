@@ -1,9 +1,7 @@
-"""Drawings of lesson 12: two ways to a gender, a patch, and leads."""
+"""Drawings of lesson 12: two ways to a gender, and a patch."""
 
 from collections.abc import Sequence
 
-import pandas as pd
-import seaborn as sns
 from matplotlib.axes import Axes
 
 from helpers.plots import drawing
@@ -12,8 +10,8 @@ from helpers.plots.drawing import ROLES, Block
 
 def draw_routes(english: Sequence[str], french: Sequence[str], at: int) -> None:
     """Two ways by which the French word at a place can know the noun to its right."""
-    ax = drawing.canvas(6.4, 3.7, title="Two ways from the noun to its article")
-    left, gap = 1.5, 1.0
+    ax = drawing.canvas(5.9, 3.7, title="Two ways from the noun to its article")
+    left, gap = 1.35, 1.0
     names = {0.35: "English", 1.6: "memory", 3.0: "French"}
     for y, name in names.items():
         drawing.write(ax, (0.1, y), name, align="left")
@@ -40,35 +38,15 @@ def draw_patch(
 ) -> None:
     """The two runs of the encoder, and the one vector that is put in."""
     title = "A patch: one vector of the donor's run is put in"
-    ax = drawing.canvas(6.4, 3.2, title=title)
+    ax = drawing.canvas(5.9, 3.2, title=title)
     levels = ["embedded", "after layer 1", "memory"]
     for i, name in enumerate(levels):
         drawing.write(ax, (0.1, 1.0 + 0.62 * i), name, size=8.5, align="left")
-    ours = _run(ax, sentence, 1.3, "input", "sentence", level, place)
-    theirs = _run(ax, donor, 4.05, "query", "donor", level, place)
+    ours = _run(ax, sentence, 1.25, "input", "sentence", level, place)
+    theirs = _run(ax, donor, 3.75, "query", "donor", level, place)
     start, end = theirs[level][place].top, ours[level][place].top
     style = {"colour": ROLES["mask"], "width": 2.2, "bend": 0.25}
     drawing.arrow(ax, start, end, **style)
-
-
-def draw_leads(
-    ax: Axes, table: pd.DataFrame, columns: tuple[str, str, str], legend: str | None
-) -> None:
-    """The leads of a table as points beside 0, with bars for the middle 90 %.
-
-    `columns` are those of the lead, of the rows and of the markers; `legend` is its
-    title, under the figure, or None.
-    """
-    x, y, hue = columns
-    style = {"linestyle": "none", "markers": ["o", "D", "x"], "dodge": 0.5}
-    spread = {"errorbar": ("pi", 90), "orient": "h"}
-    sns.pointplot(table, x=x, y=y, hue=hue, ax=ax, **style, **spread)
-    ax.axvline(0, color="grey", linewidth=1)
-    handles, labels = ax.get_legend_handles_labels()
-    ax.get_legend().remove()
-    if legend is not None:
-        where = {"loc": "outside lower center", "ncol": len(labels)}
-        ax.figure.legend(handles, labels, title=legend, **where)
 
 
 def _run(
@@ -85,7 +63,7 @@ def _run(
     for i in range(3):
         row = []
         for j, word in enumerate(words):
-            middle = left + 0.52 * j, 1.0 + 0.62 * i
+            middle = left + 0.48 * j, 1.0 + 0.62 * i
             put_in = (i, j) == (level, place)
             look = "mask" if put_in else role
             row.append(
@@ -97,6 +75,6 @@ def _run(
                 below = rows[-1][j]
                 drawing.arrow(ax, below.top, row[j].bottom, colour=drawing.HIDDEN)
         rows.append(row)
-    middle = left + 0.26 * (len(words) - 1)
+    middle = left + 0.24 * (len(words) - 1)
     drawing.write(ax, (middle, 0.3), name, size=9.5)
     return rows

@@ -4,7 +4,7 @@ All are of five words, as in "he sees the dog." and "il voit le chien.", and the
 of both languages stand at the same places.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from random import Random
 
 from helpers.corpus.alignments import SentencePair, sentence_pair
@@ -13,7 +13,7 @@ from helpers.corpus.phrases import Phrase, clause, noun_phrase, phrase
 from helpers.corpus.words import PRONOUNS, TRANSITIVE, Noun, Verb, elides
 from helpers.text import split_words
 
-ARTICLE, NOUN, MARK = 2, 3, 4  # the places in the sentences of `noun_pairs`
+ARTICLE, NOUN = 2, 3  # the places in the sentences of `noun_pairs`
 FACTS = ("gender", "first sound", "number")
 SEEN = "see hear love help know buy read open"
 VERBS = tuple(verb for verb in TRANSITIVE if verb.english in SEEN.split())
@@ -66,14 +66,6 @@ def subject_pairs(count: int, seed: int) -> Pairs:
         return tuple(both if rng.random() < 0.5 else both[::-1])
 
     return drawn(draw, count, seed)
-
-
-def questions_and_statements(pairs: Sequence[SentencePair], length: int) -> Pairs:
-    """Questions with "est-ce", each beside a statement; all of so many words."""
-    kept = [pair for pair in pairs if len(split_words(pair.source)) == length]
-    asked = [pair for pair in kept if split_words(pair.target)[0] == "est-ce"]
-    stated = [pair for pair in kept if pair.source.endswith(".")]
-    return [*zip(asked, stated, strict=False)]
 
 
 def objects_of(verb: Verb) -> list[Noun]:
