@@ -6,7 +6,7 @@
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-dev lab check test test-long test-seeds test-math test-stored \
-	test-browser test-book test-export test-colab test-newest studies run lint bench book publish
+	test-book test-export test-colab test-newest studies run lint bench book publish
 
 # The first Python that the course supports; else python3, whose error says the rest.
 # .venv's own starts fastest: what python3 names may be a script that looks for one.
@@ -55,7 +55,7 @@ test: lint ## check everything: style, helpers, check-up, and every notebook's o
 	$(VENV) -m pytest $(PARALLEL) $(ARGS)
 
 # Hours; with -k, make goes on after a part that failed.
-LONG := test-seeds test-math test-stored test-browser test-book test-export test-colab \
+LONG := test-seeds test-math test-stored test-book test-export test-colab \
 	test-newest studies
 test-long: lint $(LONG) ## check with more seeds, packages, a browser, and every study
 
@@ -67,9 +67,6 @@ test-math: setup-dev ## run every notebook on the machine's own math path
 
 test-stored: setup-dev ## train the stored translators anew and compare
 	$(VENV) -m tools.stored --check
-
-test-browser: setup-dev ## open a lesson in a browser and move its widgets (needs Chromium)
-	$(VENV) -m pytest tests/browser $(ARGS)
 
 # Sphinx has an environment of its own, which no lesson needs.
 SPHINX := .cache/book

@@ -47,6 +47,5 @@ def close_figures(monkeypatch):
     monkeypatch.setattr(plt, "show", lambda: plt.close("all"))
 
 
-# They need a browser: `make test-browser` and `make test-book` run them, a plain run
-# does not collect them.
-collect_ignore = ["browser", "book"]
+# They need a browser: `make test-book` runs them, a plain run does not collect them.
+collect_ignore = ["book"]

@@ -41,8 +41,6 @@ REPRODUCIBLE_ENVIRONMENT = MATH_PATH | {
     "CUDA_VISIBLE_DEVICES": "-1",
     # Progress bars are for people: what they print depends on the clock.
     "TQDM_DISABLE": "1",
-    # A widget lives in an open page only; what is stored is its picture.
-    "COURSE_STILL": "1",
     # What a learner has written is neither read nor changed (helpers.mine).
     "COURSE_MINE": "off",
     # Long lessons compute for a minute (helpers.runtime.run_kind).
