@@ -80,7 +80,7 @@ def resampled(scores: Mapping[str, Tensor], differences: Mapping[str, Tensor]) -
     title = "The scores of the resamples overlap"
     labels = {"xlabel": "BLEU", "ylabel": "% of the resamples"}
     distribution(scores, title=title, ax=axes[0], **labels, **look)
-    title = "Paired differences stay above 0"
+    title = "Paired differences nearly all exceed 0"
     labels = {"xlabel": "difference in BLEU", "ylabel": ""}
     distribution(differences, title=title, ax=axes[1], **labels, **look)
     axes[1].axvline(0, color="black", lw=1)
