@@ -1,6 +1,8 @@
-"""Right answers to exercises, as other people write them (lessons 05 to 12)."""
+"""Right answers to exercises, as other people write them (lessons 05 to 13)."""
 
 import heapq
+import itertools
+import statistics
 
 import torch
 from torch import nn
@@ -13,6 +15,8 @@ from helpers.encoder import Encoder, EncoderLayer
 from helpers.layers import FeedForward, LayerNorm, Residual
 from helpers.positions import PositionalEncoding, TokenEmbedding
 from helpers.training import cosine_rate, train
+from lessons.lesson13.bootstrap import bleu_of
+from lessons.lesson13.byte_pairs import spaced_words
 
 
 class Clamped(nn.Module):
@@ -296,6 +300,67 @@ def with_masks(run, memory, donor, word):
     return best[1]
 
 
+class OfStrings:
+    """A tokenizer whose pieces are strings of one letter for each byte."""
+
+    def __init__(self, merges):
+        self.merges = merges
+        joined = (left + right for left, right in merges)
+        self.pieces = [*map(chr, range(256)), *joined]
+
+    @classmethod
+    def train(cls, texts, *, vocab_size):
+        words = [cls.letters(word) for text in texts for word in spaced_words(text)]
+        merges = []
+        for _ in range(vocab_size - 260):
+            pairs = [pair for word in words for pair in itertools.pairwise(word)]
+            if pairs:
+                merges.append(statistics.mode(pairs))
+                words = [cls.join(word, *merges[-1]) for word in words]
+        return cls(merges)
+
+    @staticmethod
+    def letters(word):
+        return list(word.encode().decode("latin-1"))
+
+    @staticmethod
+    def join(word, left, right):
+        i = 0
+        while i + 1 < len(word):
+            if word[i : i + 2] == [left, right]:
+                word = [*word[:i], left + right, *word[i + 2 :]]
+            i += 1
+        return word
+
+    def __len__(self):
+        return 4 + len(self.pieces)
+
+    def encode(self, text):
+        ids = []
+        for word in map(self.letters, spaced_words(text)):
+            for pair in self.merges:
+                word = self.join(word, *pair)
+            ids += [4 + self.pieces.index(piece) for piece in word]
+        return torch.tensor(ids)
+
+    def decode(self, ids):
+        letters = "".join(self.pieces[i - 4] for i in ids if i >= 4)
+        return letters.encode("latin-1").decode(errors="replace")[1:]
+
+
+def by_sorting(ours, theirs, draws):
+    found = sorted(
+        (bleu_of(ours[rows].sum(0)) - bleu_of(theirs[rows].sum(0))).item()
+        for rows in draws
+    )
+    return [found[round(q * (len(found) - 1))] for q in (0.025, 0.975)]
+
+
+def both_at_once(ours, theirs, draws):
+    scores = bleu_of(torch.stack([ours, theirs])[:, draws].sum(dim=2))
+    return torch.quantile(scores[0] - scores[1], torch.tensor([0.025, 0.975]).double())
+
+
 RIGHT = [
     ("lesson08-transformer", ProjectionFirst),
     ("lesson05-feed_forward", Clamped),
@@ -314,4 +379,7 @@ RIGHT = [
     ("lesson11-beam_search", with_a_heap),
     ("lesson12-patched_memory", with_where),
     ("lesson12-find_places", with_masks),
+    ("lesson13-byte_pairs", OfStrings),
+    ("lesson13-paired_interval", by_sorting),
+    ("lesson13-paired_interval", both_at_once),
 ]

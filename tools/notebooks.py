@@ -2,7 +2,8 @@
 
 Without paths: all lessons and solutions, each in a fresh kernel under the environment
 of tools/reproducible.py. What is stored is what this run gave. Lesson 13 stores a run
-of many minutes: it is left out but with --long, which takes all that the machine has.
+on captions, which it downloads: it is left out but with --long, which takes all that the
+machine has.
 """
 
 import argparse
@@ -251,7 +252,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     for path in map(Path.resolve, options.paths or all_notebooks()):
         if path.name in LONG_RUNS and path.parent == NOTEBOOKS and not options.long:
-            print(f"{path.name}: left as it is; --long stores a run of many minutes")
+            print(f"{path.name}: left as it is; --long stores a run on captions")
             continue
         start = time.perf_counter()
         try:

@@ -1,17 +1,12 @@
-"""Drawings of lesson 13: merges, vocabularies, the bootstrap, hard sentences."""
+"""Drawings of lesson 13: merges, and the bootstrap."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import matplotlib.pyplot as plt
 from torch import Tensor
 
 from helpers.plots import drawing
 from helpers.plots.spread import distribution
-from helpers.plots.style import COLOURS, MARKERS, STYLES
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 LETTER = 0.3  # the width of a letter, in inches
 
@@ -53,17 +48,6 @@ def _join(pieces: Sequence[str], left: str, right: str) -> list[str]:
     return joined
 
 
-def vocabulary_growth(curves: Mapping[str, Sequence[int]], *, title: str) -> None:
-    """How many distinct words each corpus has shown after each of its sentences."""
-    _, ax = plt.subplots(figsize=(5.4, 3.2))
-    for i, (name, growth) in enumerate(curves.items()):
-        look = {"ls": STYLES[i % len(STYLES)], "color": COLOURS[i]}
-        ax.loglog(range(1, len(growth) + 1), growth, label=name, **look)
-    ax.set(xlabel="sentences read", ylabel="distinct words met", title=title)
-    ax.legend(frameon=False)
-    plt.show()
-
-
 def draw_bootstrap(draws: Sequence[Sequence[int]], scores: Sequence[float]) -> None:
     """Test sentences by number, resamples of them, and the score of each resample."""
     sentences = len(draws[0])
@@ -96,30 +80,11 @@ def resampled(scores: Mapping[str, Tensor], differences: Mapping[str, Tensor]) -
     title = "The scores of the resamples overlap"
     labels = {"xlabel": "BLEU", "ylabel": "% of the resamples"}
     distribution(scores, title=title, ax=axes[0], **labels, **look)
-    title = "Paired differences stay above 0"
+    title = "Paired differences nearly all exceed 0"
     labels = {"xlabel": "difference in BLEU", "ylabel": ""}
     distribution(differences, title=title, ax=axes[1], **labels, **look)
     axes[1].axvline(0, color="black", lw=1)
     for ax in axes:
         ax.set_ylim(0, 1.35 * ax.get_ylim()[1])  # room for the legend
         ax.title.set_fontsize(10)
-    plt.show()
-
-
-def hard_sentences(table: "DataFrame", *, title: str) -> None:
-    """BLEU of groups of sentences with its interval.
-
-    table has the columns rarest, length, bleu, low and high: a row for each group.
-    """
-    _, ax = plt.subplots(figsize=(5.4, 3.2))
-    kinds = [*dict.fromkeys(table["rarest"])]
-    for i, (length, rows) in enumerate(table.groupby("length", sort=False)):
-        x = [kinds.index(kind) + 0.12 * (2 * i - 1) for kind in rows["rarest"]]
-        bars = [rows["bleu"] - rows["low"], rows["high"] - rows["bleu"]]
-        look = {"fmt": MARKERS[i], "color": COLOURS[5 * i], "capsize": 4}
-        ax.errorbar(x, rows["bleu"], yerr=bars, label=length, **look)
-    ax.set_xticks(range(len(kinds)), kinds)
-    ax.set(xlabel="how often training had the rarest word of the source")
-    ax.set(ylabel="BLEU, with its interval", title=title, xlim=(-0.5, len(kinds) - 0.5))
-    ax.legend(frameon=False)
     plt.show()
