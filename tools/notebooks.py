@@ -2,8 +2,8 @@
 
 Without paths: all lessons and solutions, each in a fresh kernel under the environment
 of tools/reproducible.py. What is stored is what this run gave. Lesson 13 stores a run
-on captions, which it downloads: it is left out but with --long, which takes all that the
-machine has.
+on captions, which it downloads: it is left out but with --long, which takes all that
+the machine has.
 """
 
 import argparse
