@@ -1,4 +1,4 @@
-"""Right answers to exercises, as other people write them (lessons 05 to 13)."""
+"""Right answers to exercises, as other people write them (lessons 05 to 14)."""
 
 import heapq
 import itertools
@@ -6,6 +6,7 @@ import statistics
 
 import torch
 from torch import nn
+from torch.nn import functional as F
 
 from helpers import BOS, EOS, PAD
 from helpers.attention import MultiHeadAttention
@@ -361,6 +362,28 @@ def both_at_once(ours, theirs, draws):
     return torch.quantile(scores[0] - scores[1], torch.tensor([0.025, 0.975]).double())
 
 
+def divided_at_the_end(model, batches):
+    total, tokens = torch.zeros(()), 0
+    for batch in batches:
+        logits = model(batch.source, batch.decoder_input).transpose(1, 2)
+        own = F.cross_entropy(logits, batch.labels, ignore_index=PAD, reduction="sum")
+        own.backward()
+        total = total + own.detach()
+        tokens += (batch.labels != PAD).sum()
+    for parameter in model.parameters():
+        parameter.grad /= tokens
+    return total / tokens
+
+
+def in_its_own_memory(mine, rank, count, exchange):
+    pieces, place = mine.split(len(mine) // count), rank
+    for step in range(2 * count - 2):
+        came = exchange(pieces[place])
+        place = (place - 1) % count
+        pieces[place].copy_(came + pieces[place] if step < count - 1 else came)
+    return mine
+
+
 RIGHT = [
     ("lesson08-transformer", ProjectionFirst),
     ("lesson05-feed_forward", Clamped),
@@ -382,4 +405,6 @@ RIGHT = [
     ("lesson13-byte_pairs", OfStrings),
     ("lesson13-paired_interval", by_sorting),
     ("lesson13-paired_interval", both_at_once),
+    ("lesson14-accumulate", divided_at_the_end),
+    ("lesson14-ring_all_reduce", in_its_own_memory),
 ]

@@ -1,7 +1,6 @@
-"""Drawings of lesson 14: number formats, shared batches, the ring, what can be cut."""
+"""Drawings of lesson 14: parts of a batch, the ring, what can be cut."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
@@ -10,55 +9,31 @@ from torch import Tensor
 
 from helpers.plots import drawing
 from helpers.plots.drawing import HIDDEN, INK, ROLES, Block
-from helpers.plots.style import COLOURS, MARKERS, STYLES
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
-
-FORMATS = {"fp32": (8, 23), "bf16": (8, 7), "fp16": (5, 10)}  # bits
+from helpers.plots.style import COLOURS, MARKERS
 
 
-def draw_formats() -> None:
-    """The bits of the three formats: sign, exponent, fraction."""
-    ax = drawing.canvas(5.4, 2.6, title="bf16 cuts the fraction, fp16 cuts both")
-    cell, left = 0.145, 0.65
-    for line, (name, (exponent, fraction)) in enumerate(FORMATS.items()):
-        y = 1.88 - 0.72 * line
-        drawing.write(ax, (left - 0.12, y), name, size=11, align="right")
-        parts = ((1, "input", ""), (exponent, "key", "exponent"))
-        place = 0
-        for bits, role, word in (*parts, (fraction, "query", "fraction")):
-            for bit in range(place, place + bits):
-                corner = left + bit * cell, y - 0.15
-                look = {"fc": drawing.tint(role), "ec": ROLES[role], "lw": 0.8}
-                ax.add_patch(Rectangle(corner, cell, 0.3, zorder=2, **look))
-            middle = left + (place + bits / 2) * cell, y - 0.3
-            text = f"{bits} {word if bits > 7 else ''}".strip() if word else ""
-            drawing.write(ax, middle, text, size=10)
-            place += bits
-    drawing.write(ax, (left + cell / 2, 2.16), "sign", size=10)
-
-
-def draw_scale(number: float, scale: float) -> None:
-    """Which sizes each format can hold, and where a scale takes a small number."""
-    _, ax = plt.subplots(figsize=(5.4, 2.3))
-    for line, (name, (exponent, fraction)) in enumerate(FORMATS.items()):
-        largest = 2.0 ** (2 ** (exponent - 1))
-        smallest = 4 / largest * 2.0**-fraction
-        width = {"height": 0.5, "color": COLOURS[line], "alpha": 0.4}
-        low = max(smallest, 1e-13)
-        ax.barh(line, largest - low, left=low, **width)
-        ax.text(3e-12, line, name, va="center")
-    look = {"color": INK, "zorder": 3}
-    ax.plot([number, number * scale], [2, 2], "o", ms=6, **look)
-    style = {"arrowstyle": "-|>", "color": INK, "lw": 1.5, "shrinkA": 4, "shrinkB": 4}
-    ax.annotate("", (number * scale, 2), (number, 2), arrowprops=style)
-    middle = (number * number * scale) ** 0.5
-    ax.text(middle, 2.3, f"× {scale:,.0f}", ha="center")
-    ax.text(number, 1.58, "p / N", ha="center")
-    ax.set(xscale="log", xlim=(1e-12, 1e6), ylim=(-0.4, 2.75), yticks=[])
-    ax.set(xlabel="size of a number")
-    ax.set_title("A scale lifts small gradients into the range of fp16")
+def draw_token_weights(tokens: Sequence[int]) -> None:
+    """What each token of two parts weighs, in the mean of means and in the mean."""
+    figure, axes = plt.subplots(2, 1, figsize=(5.4, 3.4), sharex=True, sharey=True)
+    whole = sum(tokens)
+    by_part = [1 / len(tokens) / n for n in tokens for _ in range(n)]
+    ways = {"mean of means": by_part, "mean over all tokens": [1 / whole] * whole}
+    for ax, (name, weights) in zip(axes, ways.items(), strict=True):
+        start = 0
+        for part, n in enumerate(tokens):
+            places = range(start, start + n)
+            look = {"color": COLOURS[part], "hatch": ("", "//")[part], "ec": "white"}
+            ax.bar(places, weights[start : start + n], **look)
+            text = f"1/{round(1 / weights[start])} each"
+            middle = start + (n - 1) / 2, weights[start] + 0.01
+            ax.text(*middle, text, ha="center", va="bottom")
+            start += n
+        ax.set_title(name, loc="left", fontsize=10)
+        ax.set(ylabel="weight", ylim=(0, 0.22), xticks=[])
+    axes[1].set(xticks=[(tokens[0] - 1) / 2, tokens[0] + (tokens[1] - 1) / 2])
+    axes[1].set_xticklabels([f"part {i + 1}: {n} tokens" for i, n in enumerate(tokens)])
+    title = "The mean of means: tokens of a short part weigh more"
+    figure.suptitle(title, x=0.01, ha="left", fontsize=12)
     plt.show()
 
 
@@ -220,36 +195,3 @@ def draw_errors(measured: Mapping[str, Sequence[tuple[float, float]]]) -> None:
     ax.set_title("The less even the parts, the more wrong the mean of means")
     ax.legend(frameon=False)
     plt.show()
-
-
-def draw_speeds(table: "DataFrame", *, title: str) -> None:
-    """How many times as fast as one process with one thread, by the model's size.
-
-    The study two_processes: a row for each batch, model and way, with the median of the
-    rounds' milliseconds, the least and the most. Bars and band go from least to most.
-    """
-    batches = sorted(table["tokens"].unique())
-    figure, axes = plt.subplots(
-        1, len(batches), figsize=(6.2, 3.3), sharey=True, squeeze=False
-    )
-    for ax, tokens in zip(axes[0], batches, strict=True):
-        ways = dict(list(table[table["tokens"] == tokens].groupby("way", sort=False)))
-        alone, *others = (way.set_index("parameters") for way in ways.values())
-        middle, sizes = alone["milliseconds"], alone.index
-        band = middle / alone["most"], middle / alone["least"]
-        ax.fill_between(sizes, *band, color="grey", alpha=0.25, lw=0)
-        ax.axhline(1, color="grey", lw=1, ls=":")
-        for i, (name, way) in enumerate(zip(SHORT, others, strict=True)):
-            times = middle / way["milliseconds"]
-            bars = times - middle / way["most"], middle / way["least"] - times
-            look = {"color": COLOURS[(5, 0)[i]], "marker": MARKERS[i], "capsize": 2}
-            shifted = sizes * (1.08, 0.93)[i]
-            ax.errorbar(shifted, times, bars, ls=STYLES[i], label=name, **look)
-        ax.set(xscale="log", xlabel="parameters", title=f"{tokens} tokens a batch")
-    axes[0, 0].set(ylabel="times as fast as\none process, 1 thread", ylim=(0, None))
-    axes[0, 0].legend(frameon=False, loc="upper left", fontsize=9)
-    figure.suptitle(title, x=0.01, ha="left", fontsize=11)
-    plt.show()
-
-
-SHORT = ("one process, 2 threads", "two processes")

@@ -13,9 +13,10 @@ from typing import Any
 
 import torch
 
+from helpers import mine
+
 SECONDS = 300  # after so many a launch is given up
 SURROUNDINGS = {
-    "PYTHONPATH": str(Path(__file__).parents[2]),
     "CUDA_VISIBLE_DEVICES": "-1",  # all experiments are made on CPUs
     "OMP_NUM_THREADS": "1",  # a core for each process
     # Processes that are started again would look for the old ones: PyTorch's 135712.
@@ -69,7 +70,7 @@ def torchrun(folder: Path, script: str, *, processes: int, restarts: int) -> str
     ended = subprocess.run(
         [*command, f"--max-restarts={restarts}", script],
         cwd=folder,
-        env=os.environ | SURROUNDINGS,
+        env=os.environ | SURROUNDINGS | {"PYTHONPATH": os.pathsep.join(_folders())},
         capture_output=True,
         encoding="utf-8",
         timeout=SECONDS,
@@ -77,6 +78,12 @@ def torchrun(folder: Path, script: str, *, processes: int, restarts: int) -> str
     if ended.returncode:
         raise RuntimeError(ended.stdout + ended.stderr)
     return ended.stdout
+
+
+def _folders() -> list[str]:
+    """Where the script finds the course, and the learner's parts, if any."""
+    course, yours = Path(__file__).parents[2], mine.path()
+    return [str(course)] + ([str(yours.parent)] if yours else [])
 
 
 def _texts(functions: Sequence[Callable]) -> list[str]:
@@ -94,6 +101,8 @@ def _texts(functions: Sequence[Callable]) -> list[str]:
                 imports.add(f"import {thing.__name__} as {name}")
             elif getattr(thing, "__globals__", None) is function.__globals__:
                 waiting.append(thing)
+            elif getattr(thing, "__module__", "") == "my_transformer":
+                imports.add(f"from my_transformer import {name}")
             elif home := _home(thing, name):
                 imports.add(f"from {home} import {name}")
             elif isinstance(thing, int | float | str):
