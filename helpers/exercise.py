@@ -377,12 +377,12 @@ def cut(yours: Mapping, due: Mapping) -> str:
     due = {name: due[name] for name, size in sizes.items() if size > least}
     lost = [name for name in due if yours[name] is None or not yours[name].any()]
     if lost:
-        return f"no gradient reaches {listed(lost)}, so nothing could be learnt: {CUT}"
+        return f"no gradient reaches {few(lost)}, so nothing could be learnt: {CUT}"
     if broken := [name for name in due if yours[name].isnan().any()]:
-        return f"the gradient that reaches {listed(broken)} holds NaN"
+        return f"the gradient that reaches {few(broken)} holds NaN"
     scale = {name: sizes[name].clamp(min=1) for name in due}
     bent = [k for k, by in scale.items() if differs(yours[k] / by, due[k] / by)]
-    return f"not all of the gradient reaches {listed(bent)}: {CUT}" if bent else ""
+    return f"not all of the gradient reaches {few(bent)}: {CUT}" if bent else ""
 
 
 def listed(names: Sequence[str]) -> str:

@@ -75,6 +75,8 @@ def test_trainings_leave_chance_as_it_was():
         ({"A": None, "B": ..., "C": 3}, "○○✗"),
         ({"A": "rate too high", "B": "padding", "C": ["memory is zeros"]}, "✗✗✗"),
         (dict.fromkeys("ABC", "memory is zeros"), "✗✗✓"),
+        (dict.fromkeys("ABC", " Sees the  future"), "✓✗✗"),
+        (["sees the future", "rate too high", "memory is zeros"], "✗"),
     ],
 )
 def test_a_diagnosis_is_judged_fault_by_fault(answer, says, capsys):
@@ -87,6 +89,18 @@ FLAWS = {
     "was not moved": ("x.to(device)", "x"),
     "without weight decay": ("1e-9", "1e-9, 0.001"),
     "has the betas (0.9, 0.98)": ("0.98", "0.99"),
+    "not clipped to norm 1": ("max_norm=1.0", "max_norm=5.0"),
+    "clipped to norm 1, `clip_grad_norm_`": ("_norm_([*", "_value_([*"),
+    "equally far, and yours does not": (
+        "Adam(model.parameters(), 0, (0.9, 0.98), 1e-9)",
+        "SGD(model.parameters(), 0)",
+    ),
+    "it reads `batch.decoder_input`": ("target[:, :-1]", "target[:, 1:]"),
+    "before the loss: `cross_entropy` wants": (
+        "(logits, wanted",
+        "(logits.softmax(-1), wanted",
+    ),
+    "the loss is a sum": ("/ wanted.count_nonzero()", ""),
     "what is Adam's eps?": ("1e-9", "1e-7"),
     "by 0.001 at most": ("lr=rate(i + 1)", "lr=0.001 + 0 * rate(i + 1)"),
     "the weights do not move": ("optimizer.step()", "pass"),

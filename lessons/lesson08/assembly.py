@@ -1,5 +1,6 @@
 """A whole Transformer: initial weights, loss, faulty models, and size (lesson 08)."""
 
+import warnings
 from collections.abc import Callable
 
 import torch
@@ -19,6 +20,14 @@ def give_initial_weights(model: nn.Module, seed: int) -> None:
     weights = dict(Transformer(model.config).named_parameters())
     for name, weight in model.named_parameters():
         weight.copy_(weights[name])
+
+
+def pytorchs_model(config: TransformerConfig) -> nn.Transformer:
+    """PyTorch's, without dropout, and without what it says of a fast path not taken."""
+    shape = config.d_model, config.n_heads, config.n_layers, config.n_layers
+    options = {"norm_first": config.norm_first, "batch_first": True, "dropout": 0.0}
+    with warnings.catch_warnings(action="ignore"):
+        return nn.Transformer(*shape, config.d_ff, **options)
 
 
 def mean_loss(model: nn.Module, batch: Batch) -> Tensor:

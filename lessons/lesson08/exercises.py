@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -92,8 +93,9 @@ def _probe(
 
 def _starts_badly(model: nn.Module) -> str:
     """What is wrong with a model before its first step; "" for nothing."""
-    measures = _embeds_badly, _gives_probabilities, _draws_badly, _drops_badly
-    for measure in (*measures, _ends_elsewhere) if model.is_measured else ():
+    parts = _stacks_badly, _embeds_badly, _changes_memory, _gives_probabilities
+    measures = *parts, _draws_badly, _drops_badly, _ends_elsewhere
+    for measure in measures if model.is_measured else ():
         try:
             with torch.no_grad():
                 text = measure(model)
@@ -104,6 +106,35 @@ def _starts_badly(model: nn.Module) -> str:
     return ""
 
 
+def _stacks_badly(model: nn.Module) -> str:
+    """Whether a stack has as many layers as the configuration says."""
+    trial = _trial(model)
+    due = course.Transformer(trial.config)
+    for stack in ("encoder", "decoder"):
+        found, wanted = ([*getattr(x, stack).parameters()] for x in (trial, due))
+        if len(found) != len(wanted):
+            return (
+                f"with `config.n_layers` {trial.config.n_layers}, `{stack}` has "
+                f"{len(found)} parameters where {len(wanted)} are due: hand it "
+                "`config.n_layers` and `config.layer_sizes()`"
+            )
+    return ""
+
+
+def _changes_memory(model: nn.Module) -> str:
+    """Whether `decode` hands the decoder another memory than the one it is given."""
+    source, target = _ids(2, 5, 4, vocab=17)
+    seen, memory = [], _waves(source)
+    model.decoder.register_forward_pre_hook(lambda _, given: seen.append(given))
+    model.eval().decode(target, memory, source)
+    if len(seen) == 1 and len(seen[0]) > 1 and not torch.equal(seen[0][1], memory):
+        return (
+            "`decode` hands the decoder another memory than the one it is given: take "
+            "its argument `memory` as it is"
+        )
+    return ""
+
+
 def _embeds_badly(model: nn.Module) -> str:
     """What is wrong with the vectors that the two stacks read."""
     model.eval()
@@ -111,12 +142,14 @@ def _embeds_badly(model: nn.Module) -> str:
     read, sides = {}, {"encoder": ("source", source), "decoder": ("target", target)}
     for stack in sides:
         getattr(model, stack).register_forward_pre_hook(
-            lambda _, given, stack=stack: read.setdefault(stack, given)
+            lambda _, given, stack=stack: read.update({stack: given})
         )
     model(source, target)
     for stack, given in read.items():
         side, ids = sides[stack]
         rows = getattr(model, f"{side}_embedding").weight[ids]
+        (other,) = {"source", "target"} - {side}
+        others = getattr(model, f"{other}_embedding").weight[ids]
         table = positional_encoding(ids.size(1), d_model)
         faults = {
             f"the positions are missing: the {stack} reads `self.positions` of the "
@@ -126,7 +159,12 @@ def _embeds_badly(model: nn.Module) -> str:
             ),
             "the embeddings are not multiplied by √d_model: TokenEmbedding, which "
             "multiplies, makes both": rows + table,
+            f"the {stack} reads `self.{other}_embedding`: take that of the {side}": (
+                math.sqrt(d_model) * others + table
+            ),
         }
+        if model.config.share_embeddings:  # the other side's is its own
+            faults.popitem()
         for text, wrong in faults.items():
             if given and torch.allclose(given[0], wrong, atol=1e-4):
                 return text
@@ -345,6 +383,12 @@ diagnosis = {
 # ------------------------------------------------------------------ 08.3 the size
 
 
+def _number(output: Any, config: TransformerConfig) -> Any:
+    """A number, out of a tensor; a whole float as an integer."""
+    number = getattr(output, "item", lambda: output)()
+    return int(number) if isinstance(number, float) and number.is_integer() else number
+
+
 def _off_by(wrong: Callable[[TransformerConfig], int]) -> Callable:
     """The count with so many too many, or too few if negative."""
     return lambda config: assembly.count_parameters(config) + wrong(config)
@@ -400,5 +444,5 @@ count_parameters = Exercise(
             lambda c: -4 * c.d_model * c.norm_first
         ),
     },
-    read=lambda output, config: getattr(output, "item", lambda: output)(),
+    read=_number,
 )

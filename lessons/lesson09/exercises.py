@@ -87,16 +87,18 @@ class _Rate:
 
 
 class _Watch:
-    """Notes for which steps it was called, and the model's weights then."""
+    """Notes for which steps it was called; the model's weights and gradient then."""
 
     def __init__(self):
-        self.steps, self.seen = [], []
+        self.steps, self.seen, self.norm = [], [], 0.0
 
     def __call__(self, step: int) -> None:
         if Tiny.last is None:
             raise Wrong("`watch` is called before the step: call it last")
         self.steps.append(step)
         self.seen.append(_weights(Tiny.last))
+        gradients = [x.grad for x in Tiny.last.parameters() if x.grad is not None]
+        self.norm = max(self.norm, float(nn.utils.get_total_norm(gradients)))
 
 
 def _tiny(seed: int, d_model: int, *, louder: float, far: float) -> Tiny:
@@ -145,7 +147,10 @@ def _run(
 def _traces(
     output: Any, model: Tiny, batches: list, rate: _Rate, watch: _Watch | None
 ) -> tuple:
-    """The losses, what the steps added to the weights, and what `watch` has seen."""
+    """The losses, what the steps added to the weights, and what `watch` has seen.
+
+    The last, the longest gradient, is in a dictionary: no two of them differ.
+    """
     due = [*range(1, len(batches) + 1)]
     Tiny.last = None  # what comes next is another run
     row = isinstance(output, list | tuple) or getattr(output, "ndim", 0) == 1
@@ -174,7 +179,7 @@ def _traces(
             "weight decay"
         )
     seen = torch.stack(watch.seen) - model.start if watch else torch.zeros(0)
-    return losses, _weights(model), seen
+    return losses, _weights(model), seen, {"norm": watch.norm if watch else 0.0}
 
 
 class _Loop(Exercise):
@@ -183,7 +188,7 @@ class _Loop(Exercise):
     def _described(self, yours: Outcome, due: Outcome) -> str:
         if yours.error:
             return super()._described(yours, due)
-        losses, weights, _ = map(differs, yours.output, due.output)
+        losses, weights, *_ = map(differs, yours.output, due.output)
         if losses and not weights:
             first = "the weights are right after all steps, but not the losses: "
             wanted = "; each is the mean over real tokens, from before its step"
@@ -203,10 +208,15 @@ class _Loop(Exercise):
 
     def _cause(self, yours: Outcome, due: Outcome) -> str:
         """What the first step says of a loop whose first loss is right."""
-        (_, _, a), (_, _, b) = (x.output for x in (yours, due))
+        (_, _, a, seen), (_, _, b, _) = (x.output for x in (yours, due))
         if not len(a) or differs(yours.output[0][0], due.output[0][0]):
             return ""
         if not differs(a[0], b[0]):
+            if seen["norm"] > 1.001:
+                return (
+                    f"; Adam's gradient has the norm {seen['norm']:.3g}: it is not "
+                    "clipped to norm 1, `clip_grad_norm_`"
+                )
             return (
                 "; the first step is right, not the second: Adam, made once, has the "
                 "betas (0.9, 0.98)"
@@ -216,6 +226,12 @@ class _Loop(Exercise):
             return (
                 "; the weights do not move: set `lr` and call `backward` before "
                 "`optimizer.step()`, with no `zero_grad` between the last two"
+            )
+        moved = a[0][a[0] != 0].abs()
+        if moved.median() < 0.5 * far:
+            return (
+                "; in its first step, Adam moves nearly all weights equally far, and "
+                "yours does not: `torch.optim.Adam`"
             )
         if abs(far - wanted) > 0.02 * wanted:
             return (
@@ -236,8 +252,9 @@ def _wrong(
     betas: tuple = (0.9, 0.98),
     eps: float = 1e-9,
     ignored: int = PAD,
-    places: bool = False,
-    labels: str = "labels",
+    reduction: str = "mean",
+    read: str = "decoder_input",
+    softmax: bool = False,
     mixed: bool = False,
 ) -> list[float]:
     """The loop, and with other options what is wrong with it."""
@@ -247,11 +264,11 @@ def _wrong(
         model.train()
         batch = batch.to("cpu")
         optimizer.param_groups[0]["lr"] = rate(step)
-        logits = model(batch.source, batch.decoder_input)
+        logits = model(batch.source, getattr(batch, read))
+        logits = logits.softmax(dim=-1) if softmax else logits
         logits = logits.reshape(logits.mT.shape) if mixed else logits.mT
-        wanted = getattr(batch, labels)
-        how = {"ignore_index": ignored, "reduction": "none" if places else "mean"}
-        loss = F.cross_entropy(logits, wanted, **how).mean()
+        how = {"ignore_index": ignored, "reduction": reduction}
+        loss = F.cross_entropy(logits, batch.labels, **how)
         if reset:
             optimizer.zero_grad()
         loss.backward()
@@ -295,14 +312,14 @@ train = _Loop(
             partial(_wrong, betas=(0.9, 0.999), eps=1e-8)
         ),
         "padding counts in the loss: `ignore_index=PAD`": partial(_wrong, ignored=-100),
-        "the labels are what the decoder has just read: take `batch.labels`": partial(
-            _wrong, labels="decoder_input"
-        ),
-        "the mean counts the places of padding, whose losses are 0: divide by the "
-        "number of real tokens": partial(_wrong, places=True),
+        "the decoder reads the labels, the tokens that it is to predict: it reads "
+        "`batch.decoder_input`": partial(_wrong, read="labels"),
+        "the loss is a sum: take the mean over real tokens, which is `cross_entropy`'s "
+        "own `reduction`": partial(_wrong, reduction="sum"),
+        "a softmax stands before the loss: `cross_entropy` wants the logits, and has "
+        "the softmax": partial(_wrong, softmax=True),
         "`reshape` or `view` mixes places and tokens: `logits.mT` puts the vocabulary "
         "on axis 1": partial(_wrong, mixed=True),
-        "Adam has PyTorch's own eps: the paper's is 1e-9": partial(_wrong, eps=1e-8),
     },
     read=_traces,
     lesson="09",
@@ -331,8 +348,12 @@ SIGNS = {
 
 def diagnosis(faults: Mapping[str, str | None]) -> None:
     """Say of each training's fault whether it explains what is seen. Never raises."""
+    if faults is not None and not isinstance(faults, Mapping):
+        print(f"✗ hand over a dictionary, not a {type(faults).__name__}")
+        return
     for name, due in FAULTS.items():
-        said = faults.get(name) if isinstance(faults, Mapping) else None
+        said = faults.get(name) if faults else None
+        said = " ".join(said.casefold().split()) if isinstance(said, str) else said
         if said is None or said is ...:
             print(f"○ {name}: not attempted yet")
         elif said == due:
