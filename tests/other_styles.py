@@ -1,4 +1,4 @@
-"""Right answers to exercises, as other people write them (lessons 05 to 13)."""
+"""Right answers to exercises, as other people write them (lessons 05 to 15)."""
 
 import heapq
 import itertools
@@ -17,6 +17,7 @@ from helpers.positions import PositionalEncoding, TokenEmbedding
 from helpers.training import cosine_rate, train
 from lessons.lesson13.bootstrap import bleu_of
 from lessons.lesson13.byte_pairs import spaced_words
+from transformer_checkup import Subject
 
 
 class Clamped(nn.Module):
@@ -382,4 +383,26 @@ RIGHT = [
     ("lesson13-byte_pairs", OfStrings),
     ("lesson13-paired_interval", by_sorting),
     ("lesson13-paired_interval", both_at_once),
+]
+
+
+@torch.no_grad()
+def with_one_memory(model, source, target):
+    """Steps that encode the source once, and grow a tensor."""
+    memory, found = model.encode(source), []
+    for n in range(target.shape[1]):
+        states = model.decode(target[:, : n + 1], memory, source)
+        found += [model.project(states)[:, n:]]
+    return torch.cat(found, 1)
+
+
+def by_a_function(model, **options):
+    sizes = model.config.source_vocab, model.config.target_vocab
+    steps = {"steps": lambda *sides: with_one_memory(model, *sides)}
+    return Subject(model, *sizes, module=model, **(steps | options))
+
+
+RIGHT += [
+    ("lesson15-step_by_step", with_one_memory),
+    ("lesson15-as_subject", by_a_function),
 ]

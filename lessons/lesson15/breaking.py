@@ -1,8 +1,7 @@
 """How a sound Transformer is broken, and what must notice (lesson 15).
 
 `mutant` lists a broken part with the property checks that see it. The list, MUTANTS, is
-filled by `lessons.lesson15.mutants`. Seen from outside, as a model that can only be
-called, a mutant has neither steps nor attention maps to be judged by.
+filled by `lessons.lesson15.mutants`.
 """
 
 import inspect
@@ -37,10 +36,7 @@ MUTANTS: dict[str, Mutant] = {}
 
 
 def mutant(fault: str, *caught_by: str) -> Callable:
-    """List a broken class, or a function that damages a model, under its fault.
-
-    A fault that is listed again, as by the cell of a lesson, takes the former's place.
-    """
+    """List a broken class, or a function that damages a model, under its fault."""
 
     def add(broken: Callable) -> Callable:
         damage = broken if inspect.isfunction(broken) else partial(swap, new=broken)

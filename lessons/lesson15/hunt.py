@@ -1,87 +1,40 @@
-"""The hunt of lesson 15: its patient, and what is known of the silent faults."""
+"""What lesson 15 compares a model with: itself, step by step. And a fault to plant."""
+
+from functools import partial
 
 import torch
+from torch import Tensor, nn
 
-from helpers.decoding import translate_ids
-from helpers.transformer import Transformer
-from lessons.lesson15.patients import Run, SidesSwapped, short_sentences, train_short
-
-# The documents whose text has the fault, by their letters.
-PRINTED_IN = {
-    "heads split by view alone": "D",
-    "masks repeated in another order than heads": "D",
-    "norm over length and features": "B",
-    "result of masked_fill thrown away": "E",
-    "cross mask of the target": "D",
-    "the residual taken and never added": "E",
-    "softmax before the cross-entropy": "D",
-    "the positional table is no buffer": "E",
-    "hidden scores filled with -1e9": "A, C",
-    "hidden scores filled with -inf": "D",
-    "scale from d_head // heads": "D",
-    "norm by the unbiased standard deviation": "A, C, D",
-}
-# The faults of the study silent_faults, by what they do to the training loss and score.
-GROUPS = {
-    "sound": ["none"],
-    "too low": [
-        "labels not shifted",
-        "result of masked_fill thrown away",
-        "no causal mask",
-        "causal mask one place too wide",
-    ],
-    "near sound": [
-        "heads joined without the way back",
-        "cross mask of the target",
-        "positions restart with the cache",
-    ],
-    "too high": [
-        "heads split by view alone",
-        "gradients never zeroed",
-        "pairs shuffled apart",
-        "no source",
-        "the residual taken and never added",
-        "softmax before the cross-entropy",
-        "no scale",
-        "scale from d_head // heads",
-    ],
-    "little cost": [
-        "masks repeated in another order than heads",
-        "weights applied to the keys",
-        "no padding mask in cross-attention",
-        "norm by the unbiased standard deviation",
-    ],
-    "by the seed": ["norm over length and features"],
-}
-# Not drawn: each does as another one of its group does.
-LIKE_OTHERS = (
-    "result of masked_fill thrown away",
-    "causal mask one place too wide",
-    "gradients never zeroed",
-    "pairs shuffled apart",
-    "the residual taken and never added",
-    "weights applied to the keys",
-)
-DRAWN = {
-    group: [fault for fault in faults if fault not in LIKE_OTHERS]
-    for group, faults in GROUPS.items()
-}
+from transformer_checkup import Subject
 
 
-def train_patient(device: torch.device | str = "cpu") -> Run:
-    """The translator that lesson 15 hunts a fault in."""
-    return train_short(SidesSwapped, device=device)
+def step_by_step(model: nn.Module, source: Tensor, target: Tensor) -> Tensor:
+    """The logits as writing makes them, (batch, target_length, target_vocab).
+
+    At each step the model reads the tokens so far, and the newest place counts.
+    """
+    lengths = range(1, target.size(1) + 1)
+    logits = [model(source, target[:, :n])[:, -1] for n in lengths]
+    return torch.stack(logits, dim=1)
 
 
-def translations(model: Transformer) -> list[tuple[str, str, str]]:
-    """(source, what is said, what is due) for each held-out pair, as texts."""
-    words = short_sentences()
-    said = translate_ids(model, [s for s, _ in words.held_out], max_length=20)
-    return [
-        (
-            words.english.decode(source),
-            words.french.decode(out),
-            words.french.decode(due),
-        )
-        for (source, due), out in zip(words.held_out, said, strict=True)
-    ]
+def as_subject(model: nn.Module, **options) -> Subject:
+    """A model of the course as the check-up takes it; options as Subject's."""
+    config, steps = model.config, partial(step_by_step, model)
+    sizes = config.source_vocab, config.target_vocab
+    return Subject(model, *sizes, steps=steps, **options)
+
+
+def plant(model: nn.Module) -> None:
+    """Let a model with the course's interface see the future, in one layer."""
+
+    def opened(given: Tensor | None) -> Tensor | None:
+        """A mask that hides padding alone; anything else as it is."""
+        is_mask = given is not None and given.dtype is torch.bool
+        return given.any(dim=-2, keepdim=True) if is_mask else given
+
+    def open_the_mask(module: nn.Module, inputs: tuple, named: dict) -> tuple:
+        return tuple(map(opened, inputs)), {k: opened(x) for k, x in named.items()}
+
+    attention = model.decoder.layers[0].self_attention
+    attention.register_forward_pre_hook(open_the_mask, with_kwargs=True)
