@@ -77,7 +77,7 @@ def two_masks(sides: Mapping[str, tuple[Sequence[str], Sequence[str]]]) -> None:
         made_from = [[*x, *["<pad>"] * (length - len(x))] for x in (source, target)]
         mask = torch.tensor([[word != "<pad>" for word in row] for row in made_from])
         options = {"colour_bar": False, "rotation": 0, "ax": ax, "mask": mask}
-        rows = ["of the source", "of the target"]
+        rows = ["right: source's", "wrong: target's"]
         heatmap(mask.float() * 0.6, rows, made_from[0], title=title, **options)
         for y, x in product(range(2), range(length)):
             seen = bool(mask[y, x])
@@ -93,7 +93,9 @@ def two_masks(sides: Mapping[str, tuple[Sequence[str], Sequence[str]]]) -> None:
     plt.show()
 
 
-def symptom_table(failed: Mapping[str, Sequence[str]], checks: Sequence[str]) -> None:
+def symptom_table(
+    failed: Mapping[str, Sequence[str]], checks: Sequence[str], *, title: str
+) -> None:
     """Which checks fail for which fault: {fault: the names of the checks}."""
     rows = [textwrap.fill(fault, 26, break_on_hyphens=False) for fault in failed]
     found = [[float(x in names) for x in checks] for names in failed.values()]
@@ -101,6 +103,7 @@ def symptom_table(failed: Mapping[str, Sequence[str]], checks: Sequence[str]) ->
     options = {"signed": True, "highest": 3, "colour_bar": False, "ax": ax, "title": ""}
     options["numbers"] = lambda x: "✗" * bool(x)
     heatmap(torch.tensor(found), rows, checks, **options)
+    ax.figure.suptitle(title, x=0.02, ha="left", fontsize=11)
     ax.xaxis.tick_top()
     above = {"ha": "left", "va": "center", "rotation_mode": "anchor"}
     ax.set_xticklabels(checks, rotation=90, fontsize=9.5, **above)
