@@ -17,7 +17,6 @@ from helpers.positions import PositionalEncoding, TokenEmbedding
 from helpers.training import cosine_rate, train
 from lessons.lesson13.bootstrap import bleu_of
 from lessons.lesson13.byte_pairs import spaced_words
-from transformer_checkup import Subject
 
 
 class Clamped(nn.Module):
@@ -396,13 +395,4 @@ def with_one_memory(model, source, target):
     return torch.cat(found, 1)
 
 
-def by_a_function(model, **options):
-    sizes = model.config.source_vocab, model.config.target_vocab
-    steps = {"steps": lambda *sides: with_one_memory(model, *sides)}
-    return Subject(model, *sizes, module=model, **(steps | options))
-
-
-RIGHT += [
-    ("lesson15-step_by_step", with_one_memory),
-    ("lesson15-as_subject", by_a_function),
-]
+RIGHT += [("lesson15-step_by_step", with_one_memory)]

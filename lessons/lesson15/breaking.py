@@ -47,11 +47,17 @@ def mutant(fault: str, *caught_by: str) -> Callable:
 
 
 def swap(model: nn.Module, new: type) -> None:
-    """Turn every module that `new` derives from into a `new`, its weights kept."""
+    """Turn every module that `new` derives from into a `new`, its weights kept.
+
+    ValueError if there is none: a fault planted before may have taken its place.
+    """
     sound = [parent for parent in new.__mro__[1:] if parent is not nn.Module]
-    for module in model.modules():
-        if type(module) in sound:
-            module.__class__ = new
+    found = [module for module in model.modules() if type(module) in sound]
+    if not found:
+        names = " or ".join(kind.__name__ for kind in sound if kind is not object)
+        raise ValueError(f"{new.__name__} changes nothing: the model has no {names}")
+    for module in found:
+        module.__class__ = new
 
 
 def small_model(seed: int, kind: type = Transformer, **changes) -> Transformer:

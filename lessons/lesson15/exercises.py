@@ -1,19 +1,16 @@
-"""The exercises of lesson 15: a model step by step, and a model for the check-up."""
+"""The exercises of lesson 15: a model step by step, and a hunt."""
 
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from helpers import PAD
-from helpers.exercise import Exercise, Probe, Wrong
+from helpers.exercise import UNTRIED, Exercise, Probe, Wrong
 from helpers.transformer import Transformer
 from lessons.lesson15 import hunt
 from lessons.lesson15.breaking import small_model
 from lessons.lesson15.patients import Patient
-from transformer_checkup import Subject
 
 # ------------------------------------------------------------- 15.1 step_by_step
 
@@ -21,13 +18,17 @@ from transformer_checkup import Subject
 def _model(kind: type = Transformer, **changes) -> nn.Module:
     """A small model in evaluation mode."""
     model = small_model(1, kind, **changes).eval()
+    model.register_forward_pre_hook(_some_target)
     return model.requires_grad_(False)  # a check looks at the gradients of its inputs
 
 
-def _sees_the_future() -> nn.Module:
-    model = _model()
-    hunt.plant(model)
-    return model
+def _some_target(model: nn.Module, sides: tuple) -> None:
+    if sides and not sides[-1].size(1):
+        raise Wrong("a step reads no token: at the first step the model reads one")
+
+
+def _sees_all() -> nn.Module:
+    return hunt.plant(_model(), "decoder.layers.0.self_attention", "sees padding")
 
 
 def _ids(batch: int, *lengths: int) -> list[Tensor]:
@@ -42,6 +43,26 @@ def _ids(batch: int, *lengths: int) -> list[Tensor]:
 def _each(model: nn.Module, source: Tensor, target: Tensor) -> list[Tensor]:
     """What the model gives for each beginning of the target."""
     return [model(source, target[:, :n]) for n in range(1, target.size(1) + 1)]
+
+
+def _as_logits(output: Any, model: nn.Module, *sides: Tensor) -> Any:
+    """The output, if it can be logits and the model is left in evaluation mode."""
+    if model.training:
+        raise Wrong("the model comes in evaluation mode: leave it so")
+    if isinstance(output, Tensor) and output.is_floating_point():
+        shares = [output.sum(-1), output.exp().sum(-1)]
+        if any((total - 1).abs().max() < 1e-3 for total in shares if total.numel()):
+            raise Wrong("return the logits as they are, no softmax and no logarithm")
+    return output
+
+
+def _padded(model: nn.Module, source: Tensor, target: Tensor) -> Tensor:
+    lengths, steps = range(1, target.size(1) + 1), []
+    for n in lengths:
+        read = target.clone()
+        read[:, n:] = PAD
+        steps.append(model(source, read)[:, n - 1])
+    return torch.stack(steps, dim=1)
 
 
 def _all_at_once(model: nn.Module, source: Tensor, target: Tensor) -> Tensor:
@@ -84,11 +105,11 @@ step_by_step = Exercise(
     [
         Probe(_model(Patient), *_ids(3, 9, 5), praise="a model like the patient"),
         Probe(
-            *(_sees_the_future(), *_ids(2, 4, 7)),
-            praise="a model that sees the future, with padding on both sides",
+            *(_sees_all(), *_ids(2, 4, 7)),
+            praise="a model that sees all of the target, its padding too",
         ),
         Probe(
-            *(_model(norm_first=False), *_ids(1, 6, 1)),
+            *(_model(norm_first=False, dropout=0.3), *_ids(1, 6, 1)),
             praise="a sound model, a single step",
             when="with a target of one token: ",
         ),
@@ -104,63 +125,31 @@ step_by_step = Exercise(
         ),
         "the source stays whole at every step; only the target grows": _source_cut,
         "the model reads the given target, not its own words": _own_words,
+        "at step n, later tokens are not there: PAD in their places is not the same": (
+            _padded
+        ),
     },
+    read=_as_logits,
     lesson="15",
 )
 
-# ------------------------------------------------------------- 15.2 as_subject
+# ------------------------------------------------------------- 15.2 a blind hunt
 
 
-def _handed_over(output: Any, model: nn.Module, **options) -> tuple:
-    """What the check-up gets to see of a Subject."""
-    if not isinstance(output, Subject):
-        raise Wrong(f"return a Subject, not something of type {type(output).__name__}")
-    source, target = hunt.as_subject(model).sentences(rows=2)
-    steps = output.steps and output.steps(source, target)
-    sizes = output.source_vocab, output.target_vocab, output.trained
-    return *sizes, output.model(source, target), steps
-
-
-def _changed(change: Callable[[nn.Module], dict], keep: bool = True) -> Callable:
-    """As a Subject with some fields changed; without `keep`, options are lost."""
-
-    def as_subject(model: nn.Module, **options) -> Subject:
-        config = model.config
-        given = {"steps": partial(hunt.step_by_step, model)}
-        given |= {"source_vocab": config.source_vocab}
-        given |= {"target_vocab": config.target_vocab}
-        return Subject(model, **(given | change(model) | (options if keep else {})))
-
-    return as_subject
-
-
-as_subject = Exercise(
-    hunt.as_subject,
-    [
-        Probe(_model(Patient), praise="vocabularies and steps are the model's"),
-        Probe(
-            _model(Patient, norm_first=False, n_layers=1),
-            trained=True,
-            praise="options go on to the Subject",
-            when="with `trained=True`: ",
-        ),
-    ],
-    {
-        "source and target vocabulary are exchanged": _changed(
-            lambda model: {
-                "source_vocab": model.config.target_vocab,
-                "target_vocab": model.config.source_vocab,
-            }
-        ),
-        "the steps are missing: the check-up cannot compare them": _changed(
-            lambda model: {"steps": None}
-        ),
-        "the steps are the model all at once: it would be compared with itself": (
-            _changed(lambda model: {"steps": model})
-        ),
-        "hand the options on: `Subject(…, **options)`": _changed(
-            lambda model: {}, keep=False
-        ),
-    },
-    read=_handed_over,
-)
+def blind_hunt(number: int, answer: Any) -> None:
+    """Print whether the answer, (module, fault), is what this secret has planted."""
+    module, fault = hunt.secret(number)
+    if answer is None:
+        print(UNTRIED)
+    elif not (isinstance(answer, tuple | list) and [*map(type, answer)] == [str, str]):
+        print("✗ give two texts: (module, fault)")
+    elif answer[1] not in hunt.FAULTS:
+        print(f"✗ the fault is one of these: {', '.join(hunt.FAULTS)}")
+    elif answer[1] != fault:
+        seen_by = hunt.FAULTS[answer[1]].seen_by
+        test = f"*{seen_by}* would fail" if seen_by else "no check would fail"
+        print(f"✗ it is another fault: with “{answer[1]}”, {test}")
+    elif not f"{answer[0]}.".startswith((f"{module}.", module.partition(".")[2] + ".")):
+        print("✓ this is the fault\n✗ it sits in another module")
+    else:
+        print(f"✓ found: `{module}` {fault}")
