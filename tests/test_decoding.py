@@ -26,7 +26,7 @@ from helpers.decoding import (
 )
 from helpers.masks import decoder_mask, padding_mask
 from helpers.transformer import Transformer, TransformerConfig
-from lessons.lesson15.sealed import KEPT
+from lessons.lesson15.mutants import MUTANTS
 from lessons.lesson16.readings import build_reading
 from lessons.lesson16.readings.pure_attention import AttentionOnlyTranslator
 from samples import SIZES, randomise, small_model
@@ -361,9 +361,9 @@ def test_every_model_is_decoded_in_every_way(name):
         assert torch.equal(together[: len(alone)], alone)
 
 
-@pytest.mark.parametrize("fault", KEPT)
+@pytest.mark.parametrize("fault", MUTANTS)
 def test_every_broken_model_is_decoded_as_well(fault):
-    model, source = KEPT[fault].build().model.eval(), sources()
+    model, source = MUTANTS[fault].build().model.eval(), sources()
     assert isinstance(model, Decodable)
     for decode in (greedy_decode, beam_search):
         ids = decode(model, source, max_length=5)

@@ -1,8 +1,7 @@
 """How a sound Transformer is broken, and what must notice (lesson 15).
 
 `mutant` lists a broken part with the property checks that see it. The list, MUTANTS, is
-filled by `lessons.lesson15.mutants`. Seen from outside, as a model that can only be
-called, a mutant has neither steps nor attention maps to be judged by.
+filled by `lessons.lesson15.mutants`.
 """
 
 import inspect
@@ -37,10 +36,7 @@ MUTANTS: dict[str, Mutant] = {}
 
 
 def mutant(fault: str, *caught_by: str) -> Callable:
-    """List a broken class, or a function that damages a model, under its fault.
-
-    A fault that is listed again, as by the cell of a lesson, takes the former's place.
-    """
+    """List a broken class, or a function that damages a model, under its fault."""
 
     def add(broken: Callable) -> Callable:
         damage = broken if inspect.isfunction(broken) else partial(swap, new=broken)
@@ -51,11 +47,17 @@ def mutant(fault: str, *caught_by: str) -> Callable:
 
 
 def swap(model: nn.Module, new: type) -> None:
-    """Turn every module that `new` derives from into a `new`, its weights kept."""
+    """Turn every module that `new` derives from into a `new`, its weights kept.
+
+    ValueError if there is none: a fault planted before may have taken its place.
+    """
     sound = [parent for parent in new.__mro__[1:] if parent is not nn.Module]
-    for module in model.modules():
-        if type(module) in sound:
-            module.__class__ = new
+    found = [module for module in model.modules() if type(module) in sound]
+    if not found:
+        names = " or ".join(kind.__name__ for kind in sound if kind is not object)
+        raise ValueError(f"{new.__name__} changes nothing: the model has no {names}")
+    for module in found:
+        module.__class__ = new
 
 
 def small_model(seed: int, kind: type = Transformer, **changes) -> Transformer:

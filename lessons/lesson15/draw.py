@@ -1,18 +1,16 @@
-"""Drawings of lesson 15: two ways through a decoder, masks, symptoms and costs."""
+"""Drawings of lesson 15: two ways through a decoder, maps, masks and symptoms."""
 
 import textwrap
 from collections.abc import Mapping, Sequence
 from itertools import product
 
 import matplotlib.pyplot as plt
-import pandas as pd
 import torch
 from matplotlib.axes import Axes
 from torch import Tensor
 
 from helpers.plots import drawing
 from helpers.plots.heatmaps import heatmap
-from helpers.plots.style import COLOURS, MARKERS
 
 
 def draw_two_ways(words: Sequence[str]) -> None:
@@ -68,7 +66,7 @@ def two_maps(
 
 
 def two_masks(sides: Mapping[str, tuple[Sequence[str], Sequence[str]]]) -> None:
-    """Which keys cross-attention sees by the right mask, and by the swapped one.
+    """Which keys cross-attention sees by the right mask, and by the wrong one.
 
     `sides` maps titles to (source, target) tokens; the shorter side is padded. In each
     cell stands the token from which the mask is made: the key's own, or the target's.
@@ -79,7 +77,7 @@ def two_masks(sides: Mapping[str, tuple[Sequence[str], Sequence[str]]]) -> None:
         made_from = [[*x, *["<pad>"] * (length - len(x))] for x in (source, target)]
         mask = torch.tensor([[word != "<pad>" for word in row] for row in made_from])
         options = {"colour_bar": False, "rotation": 0, "ax": ax, "mask": mask}
-        rows = ["right: keys'", "D: target's"]
+        rows = ["right: source's", "wrong: target's"]
         heatmap(mask.float() * 0.6, rows, made_from[0], title=title, **options)
         for y, x in product(range(2), range(length)):
             seen = bool(mask[y, x])
@@ -90,30 +88,21 @@ def two_masks(sides: Mapping[str, tuple[Sequence[str], Sequence[str]]]) -> None:
         ax.axhline(1, color="white", lw=4)
         ax.set(xlabel="", ylabel="")
     axes[-1].set_xlabel("key: the English (hatched: hidden)")
-    title = "The swapped mask hides words, and shows padding"
+    title = "The wrong mask hides words, and shows padding"
     figure.suptitle(title, x=0.02, ha="left", fontsize=11, weight="bold")
     plt.show()
 
 
 def symptom_table(
-    failed: Mapping[str, str], checks: Sequence[str], printed_in: Mapping[str, str]
+    failed: Mapping[str, Sequence[str]], checks: Sequence[str], *, title: str
 ) -> None:
-    """Which checks fail for which fault: {fault: names, separated by "; "}.
-
-    `checks` are all of them, in their order; those that never fail are left out.
-    """
-    lists = {fault: names.split("; ") for fault, names in failed.items()}
-    some = {name for names in lists.values() for name in names}
-    checks = [name for name in checks if name in some]
-    found = torch.tensor(
-        [[float(name in names) for name in checks] for names in lists.values()]
-    )
-    letters = {fault: f" ({letter})" for fault, letter in printed_in.items()}
-    rows = [_in_lines(fault + letters.get(fault, "")) for fault in lists]
-    _, ax = plt.subplots(figsize=(5, 7.4))
-    options = {"signed": True, "highest": 3, "colour_bar": False, "ax": ax}
-    title = f"{len(rows)} silent faults; the last three pass every check"
-    heatmap(found, rows, checks, title="", **options, numbers=lambda x: "✗" * bool(x))
+    """Which checks fail for which fault: {fault: the names of the checks}."""
+    rows = [textwrap.fill(fault, 26, break_on_hyphens=False) for fault in failed]
+    found = [[float(x in names) for x in checks] for names in failed.values()]
+    _, ax = plt.subplots(figsize=(5, 2 + 0.35 * len(rows)))
+    options = {"signed": True, "highest": 3, "colour_bar": False, "ax": ax, "title": ""}
+    options["numbers"] = lambda x: "✗" * bool(x)
+    heatmap(torch.tensor(found), rows, checks, **options)
     ax.figure.suptitle(title, x=0.02, ha="left", fontsize=11)
     ax.xaxis.tick_top()
     above = {"ha": "left", "va": "center", "rotation_mode": "anchor"}
@@ -123,38 +112,3 @@ def symptom_table(
         ax.axhline(line, color="white", lw=2)
     ax.set(xlabel="", ylabel="")
     plt.show()
-
-
-def costs(table: pd.DataFrame, groups: Mapping[str, Sequence[str]]) -> None:
-    """Score and training loss of every run, a row for each fault, in named groups."""
-    rows = [name for names in groups.values() for name in names]
-    figure, (left, right) = plt.subplots(
-        1, 2, figsize=(5, 0.8 + 0.3 * len(rows)), sharey=True, width_ratios=(5, 4)
-    )
-    sound = table[table["fault"] == "none"]
-    left.axvspan(*100 * sound["right"].agg(["min", "max"]), color="grey", alpha=0.2)
-    right.axvspan(*sound["train"].agg(["min", "max"]), color="grey", alpha=0.2)
-    for number, (group, names) in enumerate(groups.items()):
-        look = {"color": COLOURS[number], "marker": MARKERS[number], "s": 22}
-        for name in names:
-            runs, y = table[table["fault"] == name], [rows.index(name)] * 5
-            left.scatter(100 * runs["right"], y, **look)
-            right.scatter(runs["train"], y, **look)
-        first, last = rows.index(names[0]), rows.index(names[-1])
-        for ax in (left, right):
-            ax.axhline(last + 0.5, color="grey", lw=0.5)
-        if len(names) > 1:
-            beside = {"transform": right.get_yaxis_transform(), "rotation": 90}
-            middle = {"ha": "left", "va": "center", "fontsize": 9}
-            right.text(1.03, (first + last) / 2, group, **beside, **middle)
-    labels = [_in_lines(name) for name in rows]
-    left.set_yticks(range(len(rows)), labels, fontsize=9, linespacing=0.9)
-    left.set(xlabel="right (%)", xlim=(-6, 106), ylim=(len(rows) - 0.5, -0.5))
-    right.set(xscale="log", xlabel="training loss")
-    title = "Five seeds each; grey: the range of sound runs"
-    figure.suptitle(title, x=0.02, ha="left", fontsize=11)
-    plt.show()
-
-
-def _in_lines(name: str) -> str:
-    return textwrap.fill(name, 28, break_on_hyphens=False)

@@ -1,87 +1,93 @@
-"""The hunt of lesson 15: its patient, and what is known of the silent faults."""
+"""What lesson 15 compares a model with: itself, step by step. And faults to plant."""
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
 
-from helpers.decoding import translate_ids
-from helpers.transformer import Transformer
-from lessons.lesson15.patients import Run, SidesSwapped, short_sentences, train_short
 
-# The documents whose text has the fault, by their letters.
-PRINTED_IN = {
-    "heads split by view alone": "D",
-    "masks repeated in another order than heads": "D",
-    "norm over length and features": "B",
-    "result of masked_fill thrown away": "E",
-    "cross mask of the target": "D",
-    "the residual taken and never added": "E",
-    "softmax before the cross-entropy": "D",
-    "the positional table is no buffer": "E",
-    "hidden scores filled with -1e9": "A, C",
-    "hidden scores filled with -inf": "D",
-    "scale from d_head // heads": "D",
-    "norm by the unbiased standard deviation": "A, C, D",
+def step_by_step(model: nn.Module, source: Tensor, target: Tensor) -> Tensor:
+    """The logits as writing makes them, (batch, target_length, target_vocab).
+
+    At each step the model reads the tokens so far, and the newest place counts.
+    """
+    lengths = range(1, target.size(1) + 1)
+    logits = [model(source, target[:, :n])[:, -1] for n in lengths]
+    return torch.stack(logits, dim=1)
+
+
+def _with_masks(change: Callable[[Tensor], Tensor]) -> Callable[[nn.Module], None]:
+    """A fault of an attention: its masks are changed before it runs."""
+
+    def changed(given: Tensor | None) -> Tensor | None:
+        is_mask = given is not None and given.dtype is torch.bool
+        return change(given) if is_mask else given
+
+    def before(module: nn.Module, inputs: tuple, named: dict) -> tuple:
+        return tuple(map(changed, inputs)), {k: changed(x) for k, x in named.items()}
+
+    return lambda module: module.register_forward_pre_hook(before, with_kwargs=True)
+
+
+def _with_output(change: Callable[[Tensor], Tensor]) -> Callable[[nn.Module], None]:
+    """A fault of any module: its output is changed."""
+    return lambda module: module.register_forward_hook(lambda m, x, out: change(out))
+
+
+def _unscaled(attention: nn.Module) -> None:
+    projection = attention.query_projection
+    root = (projection.out_features // attention.n_heads) ** 0.5
+    _with_output(lambda queries: queries * root)(projection)
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Where in a layer it can be, the check that tells it from the others, and how."""
+
+    places: tuple[str, ...]
+    seen_by: str  # "": no check sees it
+    add_to: Callable[[nn.Module], None]
+
+
+NETWORKS = ("encoder.layers.{}.feed_forward", "decoder.layers.{}.feed_forward")
+FAULTS = {
+    "sees the future": Fault(
+        ("decoder.layers.{}.self_attention",),
+        "causal",
+        _with_masks(lambda mask: mask.any(dim=-2, keepdim=True)),
+    ),
+    "sees padding": Fault(
+        ("decoder.layers.{}.cross_attention",),
+        "padding invariant",
+        _with_masks(torch.ones_like),
+    ),
+    "stops the gradient": Fault(
+        NETWORKS, "all parameters learn", _with_output(torch.Tensor.detach)
+    ),
+    "drops out when evaluated": Fault(
+        NETWORKS,
+        "same twice",
+        _with_output(lambda output: F.dropout(output, 0.1, training=True)),
+    ),
+    "does not scale": Fault(
+        ("encoder.layers.{}.self_attention", "decoder.layers.{}.cross_attention"),
+        "",
+        _unscaled,
+    ),
 }
-# The faults of the study silent_faults, by what they do to the training loss and score.
-GROUPS = {
-    "sound": ["none"],
-    "too low": [
-        "labels not shifted",
-        "result of masked_fill thrown away",
-        "no causal mask",
-        "causal mask one place too wide",
-    ],
-    "near sound": [
-        "heads joined without the way back",
-        "cross mask of the target",
-        "positions restart with the cache",
-    ],
-    "too high": [
-        "heads split by view alone",
-        "gradients never zeroed",
-        "pairs shuffled apart",
-        "no source",
-        "the residual taken and never added",
-        "softmax before the cross-entropy",
-        "no scale",
-        "scale from d_head // heads",
-    ],
-    "little cost": [
-        "masks repeated in another order than heads",
-        "weights applied to the keys",
-        "no padding mask in cross-attention",
-        "norm by the unbiased standard deviation",
-    ],
-    "by the seed": ["norm over length and features"],
-}
-# Not drawn: each does as another one of its group does.
-LIKE_OTHERS = (
-    "result of masked_fill thrown away",
-    "causal mask one place too wide",
-    "gradients never zeroed",
-    "pairs shuffled apart",
-    "the residual taken and never added",
-    "weights applied to the keys",
-)
-DRAWN = {
-    group: [fault for fault in faults if fault not in LIKE_OTHERS]
-    for group, faults in GROUPS.items()
-}
 
 
-def train_patient(device: torch.device | str = "cpu") -> Run:
-    """The translator that lesson 15 hunts a fault in."""
-    return train_short(SidesSwapped, device=device)
+def secret(number: int) -> tuple[str, str]:
+    """A module of a model with two layers a side, and a fault, drawn by this number."""
+    chance = random.Random(number)
+    name, fault = chance.choice([*FAULTS.items()])
+    return chance.choice(fault.places).format(chance.randrange(2)), name
 
 
-def translations(model: Transformer) -> list[tuple[str, str, str]]:
-    """(source, what is said, what is due) for each held-out pair, as texts."""
-    words = short_sentences()
-    said = translate_ids(model, [s for s, _ in words.held_out], max_length=20)
-    return [
-        (
-            words.english.decode(source),
-            words.french.decode(out),
-            words.french.decode(due),
-        )
-        for (source, due), out in zip(words.held_out, said, strict=True)
-    ]
+def plant(model: nn.Module, module: str, fault: str) -> nn.Module:
+    """The model, one of lesson 08's interface, with this fault in this module."""
+    FAULTS[fault].add_to(model.get_submodule(module))
+    return model

@@ -13,11 +13,13 @@ from torch.nn import functional as F
 
 from helpers.attention import MultiHeadAttention
 from helpers.encoder import Encoder
-from helpers.layers import FeedForward, LayerNorm, Residual
+from helpers.layers import FeedForward, Residual
 from helpers.masks import causal_mask, padding_mask
-from helpers.positions import PositionalEncoding, TokenEmbedding
+from helpers.positions import PositionalEncoding
 from helpers.transformer import Transformer
-from lessons.lesson15.breaking import mutant
+from lessons.lesson15.breaking import MUTANTS, mutant
+
+__all__ = ["MUTANTS"]  # filled from here on
 
 
 class OpenAttention(MultiHeadAttention):
@@ -63,19 +65,6 @@ class ViewedHeads(OpenAttention):
 
 
 @mutant(
-    "heads joined without the way back",
-    "causal",
-    "padding invariant",
-    "steps equal parallel",
-)
-class NotTransposedBack(OpenAttention):
-    """The heads are split rightly, and joined as if they lay beside their features."""
-
-    def join_heads(self, context):
-        return context.reshape(len(context), context.size(2), -1)
-
-
-@mutant(
     "softmax over the queries",
     "causal",
     "padding invariant",
@@ -88,27 +77,6 @@ class QueriesCompete(OpenAttention):
     def weigh(self, scores, mask):
         hidden = torch.finfo(scores.dtype).min
         return scores.masked_fill(~mask, hidden).softmax(dim=-2)
-
-
-@mutant(
-    "norm over length and features",
-    "causal",
-    "padding invariant",
-    "steps equal parallel",
-)
-class NormOverLength(LayerNorm):
-    """One mean and one variance for all positions of a sentence, padding included."""
-
-    def forward(self, x):
-        return F.layer_norm(x, x.shape[1:], eps=self.eps) * self.gain + self.bias
-
-
-@mutant("positions added along the batch", "independent of neighbours", "order aware")
-class PositionsByBatch(PositionalEncoding):
-    """The table of code with the length in front, in a model with the batch there."""
-
-    def forward(self, embedded, *, start=0):
-        return self.dropout(embedded + self.table[: len(embedded), None])
 
 
 @mutant(
@@ -136,51 +104,6 @@ class LengthFirst(Encoder):
 
 
 # --- What is hidden, and what is not --------------------------------------------------
-
-
-@mutant(
-    "result of masked_fill thrown away",
-    "causal",
-    "padding invariant",
-    "steps equal parallel",
-    "attention is sound",
-)
-class MaskThrownAway(OpenAttention):
-    """masked_fill returns a new tensor; only masked_fill_ changes the old one."""
-
-    def weigh(self, scores, mask):
-        scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
-        return scores.softmax(dim=-1)
-
-
-@mutant(
-    "mask turned round",
-    "causal",
-    "padding invariant",
-    "steps equal parallel",
-    "attention is sound",
-    "all parameters learn",
-)
-class HidesTheWrongOnes(OpenAttention):
-    """Here True = may attend; the line is from code where True = hide."""
-
-    def weigh(self, scores, mask):
-        hidden = torch.finfo(scores.dtype).min
-        return scores.masked_fill(mask, hidden).softmax(dim=-1)
-
-
-@mutant(
-    "mask after the softmax",
-    "causal",
-    "padding invariant",
-    "steps equal parallel",
-    "attention is sound",
-)
-class MaskedTooLate(OpenAttention):
-    """Hidden keys get no weight, but they have taken their share of the 1."""
-
-    def weigh(self, scores, mask):
-        return scores.softmax(dim=-1).masked_fill(~mask, 0.0)
 
 
 @mutant("no causal mask", "causal", "steps equal parallel", "attention is sound")
@@ -299,24 +222,6 @@ class NothingAdded(Residual):
         return self.dropout(sublayer(self.norm(x)))
 
 
-@mutant("the same layer called for all", "all parameters learn")
-class OneLayerOnly(Encoder):
-    """The loop runs over the layers and calls the first one each time."""
-
-    def forward(self, x, mask=None):
-        for _ in self.layers:
-            x = self.layers[0](x, mask)
-        return self.norm(x)
-
-
-@mutant("softmax before the cross-entropy", "overfits one batch")
-class Probabilities(Transformer):
-    """The model ends in a softmax, and the loss takes a softmax of that."""
-
-    def project(self, states):
-        return super().project(states).softmax(dim=-1)
-
-
 @mutant("the projection starts loud", "initial loss")
 def loud_projection(model):
     """A matrix with PyTorch's initialisation of an embedding, N(0, 1)."""
@@ -366,23 +271,6 @@ class Unscaled(OpenAttention):
         return scores
 
 
-@mutant("scale from d_head // heads")
-class ScaledTwice(OpenAttention):
-    """The size of a head is divided by the number of heads a second time."""
-
-    def scale(self, scores):
-        d_head = self.query_projection.out_features // self.n_heads
-        return scores * (d_head // self.n_heads) ** -0.5
-
-
-@mutant("√d_model forgotten")
-class QuietEmbedding(TokenEmbedding):
-    """The embeddings are a whisper beside the positions that are added to them."""
-
-    def forward(self, tokens):
-        return F.embedding(tokens, self.weight)
-
-
 @mutant("heads interleaved")
 class InterleavedHeads(OpenAttention):
     """Head h takes every n_heads-th feature, and the join puts them back there."""
@@ -394,23 +282,8 @@ class InterleavedHeads(OpenAttention):
         return context.permute(0, 2, 3, 1).flatten(2)
 
 
-@mutant("no norm at the end of the stacks")
-def no_last_norm(model):
-    """Norm first leaves the stack's sum unnormalised; here nothing mends that."""
-    model.encoder.norm = model.decoder.norm = nn.Identity()
-
-
 @mutant("one layer, listed twice")
 def shared_layers(model):
     """`nn.ModuleList([layer] * n_layers)`: the same layer, and not a copy of it."""
     for stack in (model.encoder, model.decoder):
         stack.layers = nn.ModuleList([stack.layers[0]] * len(stack.layers))
-
-
-@mutant("norm by the unbiased standard deviation")
-class StandardDeviation(LayerNorm):
-    """Divides by std + eps: n - 1 for n, and eps beside the root, not inside it."""
-
-    def forward(self, x):
-        centred = x - x.mean(-1, keepdim=True)
-        return self.gain * centred / (x.std(-1, keepdim=True) + 1e-6) + self.bias

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from helpers import EOS, PAD
-from helpers.batching import Batch, IdPair
+from helpers.batching import IdPair
 from helpers.corpus import toy_corpus
 from helpers.corpus.alignments import SentencePair
 from helpers.decoding import translate_ids
@@ -26,7 +26,7 @@ SIZES |= {"norm_first": True, "share_embeddings": False}
 BUDGET = {"tokens_per_batch": 192, "peak_rate": 7e-3, "label_smoothing": 0.0}
 
 
-# --- A fault of document D ------------------------------------------------------------
+# --- Both sides padded to one length --------------------------------------------------
 
 
 class OneLength(Transformer):
@@ -47,20 +47,15 @@ class OneLength(Transformer):
 
     def cross_mask(self, target: Tensor, source: Tensor) -> Tensor:
         """What the target may see of the source."""
-        return visible(source, target)
+        return padding_mask(source)
 
 
-class SidesSwapped(OneLength):
-    """The same with the call that document D prints: the keys are the target's."""
+class Patient(OneLength):
+    """The same with one wrong line: lesson 15 hunts it."""
 
     def cross_mask(self, target: Tensor, source: Tensor) -> Tensor:
-        """What document D lets the target see of the source."""
-        return visible(target, source)
-
-
-def visible(seq_k: Tensor, seq_q: Tensor) -> Tensor:
-    """True where a key is no padding, for every query: (batch, 1, seq_q, seq_k)."""
-    return padding_mask(seq_k).expand(-1, -1, seq_q.size(1), -1)
+        """What the target may see of the source."""
+        return padding_mask(target)
 
 
 class NoSource(Transformer):
@@ -73,43 +68,6 @@ class NoSource(Transformer):
     def decode(self, target: Tensor, memory: Tensor, source: Tensor) -> Tensor:
         """As Transformer's, with a memory of one place."""
         return super().decode(target, memory, torch.ones_like(source[:, :1]))
-
-
-# --- Faults of the loop ---------------------------------------------------------------
-
-
-class SameWords(Batch):
-    """A batch whose labels are the words that the decoder has just read."""
-
-    @property
-    def labels(self) -> Tensor:
-        """The decoder's input."""
-        return self.decoder_input
-
-
-class Unshifted(Trainer):
-    """Asks each position for the word that it reads."""
-
-    def train_step(self, batch: Batch, progress: float) -> None:
-        """A step with unshifted labels."""
-        super().train_step(SameWords(batch.source, batch.target), progress)
-
-
-class NeverZeroed(Trainer):
-    """Adds each gradient to those of all steps before."""
-
-    def train_step(self, batch: Batch, progress: float) -> None:
-        """A step without `zero_grad`."""
-        self.optimizer.zero_grad = lambda: None
-        super().train_step(batch, progress)
-
-
-class ShuffledApart(Trainer):
-    """Gives each target its neighbour's source."""
-
-    def train_step(self, batch: Batch, progress: float) -> None:
-        """A step with the sources moved by one."""
-        super().train_step(Batch(batch.source.roll(1, 0), batch.target), progress)
 
 
 # --- Short sentences, and a short training --------------------------------------------
@@ -154,20 +112,18 @@ def train_short(
     kind: type[Transformer] = Transformer,
     *,
     damage: Callable[[Transformer], None] = lambda model: None,
-    trainer: type[Trainer] = Trainer,
     seed: int = 0,
     epochs: int = 4,
-    device: torch.device | str = "cpu",
 ) -> Run:
     """Train a small model of this kind, damaged before."""
     words = short_sentences()
     torch.manual_seed(seed)
     config = TransformerConfig(len(words.english), len(words.french), **SIZES)
-    model = kind(config).to(device)
+    model = kind(config)
     damage(model)
     training = TrainingConfig(seed=seed, epochs=epochs, **BUDGET)
-    *_, report = trainer(model, words.train, words.held_out[:100], training).fit()
-    return Run(model, report.train_loss, report.validation_loss)
+    *_, report = Trainer(model, words.train, words.held_out[:100], training).fit()
+    return Run(model.eval(), report.train_loss, report.validation_loss)
 
 
 def share_right(model: Transformer, **way) -> float:
@@ -176,3 +132,17 @@ def share_right(model: Transformer, **way) -> float:
     sources = [source for source, _ in words.held_out]
     translations = translate_ids(model, sources, max_length=20, **way)
     return exact_match(translations, [target for _, target in words.held_out])
+
+
+def translations(model: Transformer) -> list[tuple[str, str, str]]:
+    """(source, what is said, what is due) for each held-out pair, as texts."""
+    words = short_sentences()
+    said = translate_ids(model, [s for s, _ in words.held_out], max_length=20)
+    return [
+        (
+            words.english.decode(source),
+            words.french.decode(out),
+            words.french.decode(due),
+        )
+        for (source, due), out in zip(words.held_out, said, strict=True)
+    ]
