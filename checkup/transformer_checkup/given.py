@@ -61,16 +61,14 @@ def _check_size(subject: "Subject", name: str, size: int) -> None:
         raise ValueError(f"pad must be an id below {name}: {subject.pad}")
 
 
-def check_names(
-    module: nn.Module, tied: tuple[tuple[str, str], ...], unused: tuple[str, ...]
-) -> None:
+def check_names(subject: "Subject") -> None:
     """Raise ValueError if `tied` or `unused` names what the module has not."""
-    parameters = dict(module.named_parameters(remove_duplicate=False))
-    parts = dict(module.named_modules(remove_duplicate=False))
-    for name in (name for pair in tied for name in pair):
+    parameters = dict(subject.module.named_parameters(remove_duplicate=False))
+    parts = dict(subject.module.named_modules(remove_duplicate=False))
+    for name in (name for pair in subject.tied for name in pair):
         if name not in parameters:
             raise ValueError(f"tied: no parameter {name!r}; {_near(name, parameters)}")
-    for name in unused:
+    for name in subject.unused:
         if not any(path.startswith(name) for path in (*parts, *parameters)):
             raise ValueError(f"unused: no module {name!r}; {_near(name, parts)}")
 

@@ -35,6 +35,7 @@ UNTEACHABLE = (
 )
 PATIENCE, SHORT = 40.0, 20.0  # seconds of processor time; for a large model
 LARGE = 5_000_000  # parameters
+STEPS = 300
 
 
 @property_check("runs", "finite")
@@ -280,15 +281,13 @@ def _mostly_free(subject: Subject, module: nn.Module) -> None:
             raise Unknown(f"{name} is frozen, as large as the vocabulary")
 
 
-def _losses(
-    subject: Subject, batch: Batch, rate: float, steps: int = 300
-) -> Iterator[tuple[int, float]]:
+def _losses(subject: Subject, batch: Batch, rate: float) -> Iterator[tuple]:
     """Train copies with Adam, after a warm-up; every tenth step, and the loss there."""
     module, ids = subject.module, batch[-1]
     fused = subject.device.type in ("cpu", "cuda")  # the same steps in half the time
     with copied(module), without_dropout(module):
         optimizer = torch.optim.Adam(module.parameters(), lr=rate, fused=fused)
-        for step in range(1, steps + 1):
+        for step in range(1, STEPS + 1):
             for group in optimizer.param_groups:
                 group["lr"] = rate * min(1, step / 20)
             with in_mode(module, training=True), torch.enable_grad():

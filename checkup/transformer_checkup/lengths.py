@@ -38,7 +38,9 @@ def _too_long(subject: Subject, batch: Batch, failure: Fails) -> Fails | Unknown
         both = subject.kind == "encoder-decoder"
         others = "of one length on both sides" if both else "longer"
         said = f"{failure}; sentences {others} it does take"
-        return Fails(said, _of_axes(subject, batch))
+        short = subject.sentences(5, 5, rows=2)
+        where, method = parting(subject, short, batch, lambda x, y: x.dim() == y.dim())
+        return Fails(said, [] if where is None else [Suspect(where, AXES, method)])
     if isinstance(failure.__cause__, ValueError) or _is_table(subject, where, most):
         at_most = f"it takes {most} tokens at most"
         if subject.longest is None:
@@ -47,13 +49,6 @@ def _too_long(subject: Subject, batch: Batch, failure: Fails) -> Fails | Unknown
         return Fails(asked, [Suspect(where, SHORT)])
     said = f"{failure}; {most} tokens are the most it takes"
     return Fails(said, [Suspect(where, FIXED)])
-
-
-def _of_axes(subject: Subject, batch: Batch) -> list[Suspect]:
-    """The module that gives another number of axes than for sentences of five."""
-    five = subject.sentences(5, 5, rows=2)
-    where, method = parting(subject, five, batch, lambda x, y: x.dim() == y.dim())
-    return [] if where is None else [Suspect(where, AXES, method)]
 
 
 def _is_table(subject: Subject, where: str, most: int) -> bool:

@@ -71,10 +71,8 @@ def dtype_moves(subject: Subject) -> str:
                 where = stops_at(subject, *batch, dtype=dtype)
                 filled = "overflow" in str(failure)
                 causes = [FILLED] if filled else [STAYS, MADE_WIDE]
-                raise Fails(
-                    f"moved to {name}, {failure}",
-                    [Suspect(where, cause) for cause in causes],
-                ) from failure
+                suspects = [Suspect(where, cause) for cause in causes]
+                raise Fails(f"moved to {name}, {failure}", suspects) from failure
             when = f"moved to {name}"
             check_finite(subject, batch, after, when, TOO_LARGE)
         moved = change(before, after).flatten()

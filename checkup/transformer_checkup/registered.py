@@ -18,8 +18,8 @@ from .suspects import REMEMBERS
 from .verdict import BASIS, TOLERANCE, in_32_bits, module_of, property_check
 
 LIST = "a plain list or dict of modules: take nn.ModuleList or nn.ModuleDict"
-TENSOR = "a plain tensor: make it a buffer by `register_buffer`, or a parameter"
 MADE_ELSEWHERE = "a tensor made without `device=`"
+TENSOR = "a plain tensor: make it a buffer by `register_buffer`, or a parameter"
 LOST = "something that it computes with is in no state: a tensor drawn at random"
 UNTIED_BY_LOADING = (
     "tied before loading and no longer behind it: tie again, or copy into `.data`"
@@ -73,10 +73,9 @@ def state_moves(subject: Subject) -> str:
         except Fails as failure:
             # Or it asks for a number, which "meta" does not have.
             if "same device" in str(failure.__cause__):
-                raise Fails(
-                    f"moved to another device, it mixes two: {failure}",
-                    [Suspect(stops_at(subject, *moved), MADE_ELSEWHERE)],
-                ) from failure
+                suspects = [Suspect(stops_at(subject, *moved), MADE_ELSEWHERE)]
+                said = f"moved to another device, it mixes two: {failure}"
+                raise Fails(said, suspects) from failure
     return "all it computes with moves with the model"
 
 

@@ -122,7 +122,7 @@ class Subject:
         if self.module is None and isinstance(self.model, nn.Module):
             object.__setattr__(self, "module", self.model)
         if self.module is not None:
-            check_names(self.module, self.tied, self.unused)
+            check_names(self)
 
     @property
     def device(self) -> torch.device:
