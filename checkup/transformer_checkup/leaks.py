@@ -88,20 +88,19 @@ def padding_invariant(subject: Subject) -> str:
     if subject.left_padding:
         places["before"] = (3, 0)
     with exactly(subject) as exact:
-        moved, bar = {}, max(exact, FAINT)
+        before, moved, bar = subject.logits(*batch), {}, max(exact, FAINT)
         for place, pads in places.items():
             for name, side in zip(subject.sides, batch, strict=True):
                 longer = F.pad(side, pads, value=subject.pad)
                 padded = tuple(longer if s is side else s for s in batch)
-                moved[f"{place} the {name}"] = padded, _moved(subject, batch, padded)
+                first = pads[0] if side is batch[-1] else 0
+                after = subject.logits(*padded)[:, first : first + before.size(1)]
+                moved[f"{place} the {name}"] = padded, change(before, after).cpu()
         for where, (padded, changes) in moved.items():
             if changes.max() <= bar:
                 continue
             front = where.startswith("before")
             place = _first_to_mind(subject, batch, padded, in_front=front)
-            rows = [
-                f"{where}, sentence {row}" for where in moved for row in range(1, 5)
-            ]
             raise Fails(
                 f"three PADs {where} move the logits of real tokens by up to "
                 f"{spread(changes.max().item())}{place.first}",
@@ -109,7 +108,11 @@ def padding_invariant(subject: Subject) -> str:
                 partial(
                     draw_changes,
                     torch.cat([found for _, found in moved.values()]),
-                    rows,
+                    [
+                        f"{pads}, sentence {row}"
+                        for pads in moved
+                        for row in (1, 2, 3, 4)
+                    ],
                     "Padding moves the logits of real tokens",
                     "where the PADs are",
                 ),
@@ -117,13 +120,6 @@ def padding_invariant(subject: Subject) -> str:
     sides = " or ".join(subject.sides)
     tried = " or ".join(sorted(places))
     return f"PADs {tried} {sides} do not move the logits of real tokens"
-
-
-def _moved(subject: Subject, batch: Batch, padded: Batch) -> Tensor:
-    """How far PADs move the logits of real tokens."""
-    before, after = subject.logits(*batch), subject.logits(*padded)
-    first = int((padded[-1][0] != subject.pad).int().argmax())  # behind the PADs
-    return change(before, after[:, first : first + before.size(1)]).cpu()
 
 
 def _first_to_mind(
