@@ -19,16 +19,15 @@ from faults.evidence import examined
 from faults.small_decoders import SmallGPT
 from faults.small_huggingface import SEQ2SEQ, T5, hugging_face
 from helpers import PAD
-from helpers.positions import PositionalEncoding, TokenEmbedding
 from lessons.lesson15.breaking import MUTANTS, small_model
 from transformer_checkup import __main__ as shell
-from transformer_checkup import examine, moves, properties
-from transformer_checkup.adapters import of_hugging_face, of_torch
-from transformer_checkup.gradients import gradients_of, unreached
+from transformer_checkup import examine, numerics, properties
+from transformer_checkup.adapters import of_hugging_face
 from transformer_checkup.hooks import trace
 from transformer_checkup.leaks import changes_by_word
+from transformer_checkup.learning import gradients_of, unreached
 from transformer_checkup.properties import CHECKS, Subject, assert_sound, failing
-from transformer_checkup.report import report_on
+from transformer_checkup.report import chosen, report_on
 from transformer_checkup.structure import blocks, is_attention
 
 CHECKUP = Path(__file__).parents[1]
@@ -86,16 +85,17 @@ def test_matrices_that_start_at_zero_learn_from_the_second_step_on():
 
 
 def test_a_frozen_base_need_not_learn_by_heart():
-    verdict = properties.overfits_one_batch(small_gpt(freeze))
-    assert (verdict.holds, verdict.sentence) == (None, "most of its weights are frozen")
+    assert properties.overfits_one_batch(small_gpt(freeze)).holds is None
+    words = small_gpt(lambda model: model.wte.weight.requires_grad_(False))
+    assert properties.overfits_one_batch(words).holds is None
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_weights_of_16_bits_are_examined_in_32(dtype):
     subject = small_gpt(lambda model: model.to(dtype))
     report = report_on(quick(subject))
-    assert [verdict.text for verdict in report.failed] == []
-    assert report.verdicts[0].text.endswith("its weights of 16 bits are examined in 32")
+    assert report.sound, report.text
+    assert "examined in 32" in report.verdicts[0].text
     assert {p.dtype for p in subject.module.parameters()} == {dtype}
 
 
@@ -110,29 +110,25 @@ def test_16_bits_are_saved_and_loaded_into_another_build(dtype):
 def test_a_dtype_that_kills_the_process_is_left_out(monkeypatch, tmp_path):
     machine = tmp_path / "cpuinfo"
     machine.write_text("flags : amx_bf16", encoding="utf-8")
-    monkeypatch.setattr(moves, "Path", lambda _: machine)
-    monkeypatch.setattr(moves.sys, "executable", "false")
-    survives = moves._survives.__wrapped__  # without its cache
-    monkeypatch.setattr(moves, "_survives", survives)
-    assert properties.dtype_moves(small_gpt()).sentence == "it runs in float64, float16"
+    monkeypatch.setattr(numerics, "Path", lambda _: machine)
+    monkeypatch.setattr(numerics.sys, "executable", "false")
+    survives = numerics._survives.__wrapped__  # without its cache
+    monkeypatch.setattr(numerics, "_survives", survives)
+    said = properties.dtype_moves(small_gpt()).sentence
+    assert "float16" in said and "bfloat16" not in said
     machine.write_text("flags : sse", encoding="utf-8")
     assert survives(torch.bfloat16)
 
 
 def test_a_model_that_is_frozen_is_told_to_be():
     subject = small_gpt(lambda model: model.requires_grad_(False))
-    report = report_on(subject)
-    assert report.sound
-    told = {v.name: v.sentence for v in report if v.holds is None}
-    assert told["all parameters learn"] == "all its parameters are frozen"
-    words = small_gpt(lambda model: model.wte.weight.requires_grad_(False))
-    said = properties.overfits_one_batch(words).sentence
-    assert said == "wte.weight is frozen, as large as the vocabulary"
+    verdict = properties.all_parameters_learn(subject)
+    assert verdict.holds is None and "frozen" in verdict.sentence
 
 
 def test_an_expert_that_no_token_of_a_small_batch_chose_learns():
     subject = of_hugging_face(SOUND["SwitchTransformers"].build(50, 1), seed=1)
-    idle = unreached(gradients_of(subject, subject.module))
+    idle = unreached(gradients_of(subject))
     assert [name for name in idle if ".experts." in name] == idle != []
     assert properties.all_parameters_learn(subject).holds
 
@@ -163,24 +159,24 @@ def test_attention_of_one_side_is_asked_for(kind):
 
     sound = Subject(stack(), 30, kind=kind, attention=attention)
     assert properties.attention_is_sound(sound).holds
-    open_ = replace(sound, attention=lambda x: {kind: [torch.ones(4, 1, 9, 9) / 9]})
-    # A wider map may come from a model that pads its input: it is judged as it is.
-    assert "hidden from it" in properties.attention_is_sound(open_).sentence
-    small = replace(sound, attention=lambda x: {kind: [torch.ones(4, 1, 7, 7) / 7]})
-    length = {"decoder": 8, "encoder": 9}[kind]
-    size = f"(4, 1, 7, 7), not (4, heads, {length}, {length})"
-    assert size in properties.attention_is_sound(small).sentence
-    other = replace(sound, attention=lambda x: {"cross": [torch.ones(4, 1, 9, 9)]})
-    said = properties.attention_is_sound(other).sentence
-    assert said == f"`attention` gives maps of cross, where there is {kind}"
+    for wrong, said in (
+        # A wider map may come from a model that pads its input: it is judged as it is.
+        ({kind: [torch.ones(4, 1, 9, 9) / 9]}, "hidden"),
+        ({kind: [torch.ones(4, 1, 7, 7) / 7]}, "(4, 1, 7, 7)"),
+        ({"cross": [torch.ones(4, 1, 9, 9)]}, "cross"),
+    ):
+        verdict = properties.attention_is_sound(
+            replace(sound, attention=lambda x, maps=wrong: maps)
+        )
+        assert verdict.holds is False and said in verdict.sentence
 
 
 def test_steps_of_a_decoder_are_asked_for():
     model = SOUND["Llama"].build(30, 0)
     assert properties.steps_equal_parallel(of_hugging_face(model)).holds
     wrong = of_hugging_face(model, steps=lambda tokens: tokens)
-    said = properties.steps_equal_parallel(wrong).sentence
-    assert said == "`steps` gives (4, 8) where logits (4, 8, 30) are expected"
+    verdict = properties.steps_equal_parallel(wrong)
+    assert verdict.holds is False and "`steps` gives (4, 8)" in verdict.sentence
 
 
 class Bare(nn.Module):
@@ -277,33 +273,30 @@ def test_a_check_says_on_which_other_it_rests():
     report = report_on(quick(MUTANTS["dropout stays on in eval mode"].build()))
     assert [verdict.name for verdict in report.failed] == ["same twice"]
     (causal,) = (verdict for verdict in report if verdict.name == "causal")
-    assert causal.text == "causal: cannot be told while “same twice” fails"
-    assert report.suspects[0].text == (
-        "`encoder.layers.0.feed_forward`: dropout that `eval()` does not switch off, "
-        "as `F.dropout(x, p)` alone"
-    )
+    assert causal.holds is None and "“same twice”" in causal.text
+    assert report.suspects[0].where == "encoder.layers.0.feed_forward"
+    assert "dropout" in report.suspects[0].what
 
 
 def test_what_is_skipped_is_said_to_be():
     subject = Subject(stack(), 30, kind="decoder", skip=("order aware",))
-    assert properties.order_aware(subject).sentence == "skipped, as was asked"
-    with pytest.raises(ValueError, match="no check 'order'; they are runs, finite, "):
+    assert "skipped" in properties.order_aware(subject).sentence
+    with pytest.raises(ValueError, match="no check 'order'"):
         failing(Subject(stack(), 30, kind="decoder", skip=("order",)))
 
 
 def test_a_decoder_is_asked_for_no_source():
-    names = {v.name for v in report_on(Subject(stack(), 30, kind="decoder"))}
-    assert names == {*CHECKS} - {"layers read the source"}
-    verdict = CHECKS["layers read the source"](Subject(stack(), 30, kind="decoder"))
-    assert verdict.sentence == "not asked of a model of the kind 'decoder'"
+    subject = Subject(stack(), 30, kind="decoder")
+    assert {*chosen(subject)} == {*CHECKS} - {"layers read the source"}
+    assert CHECKS["layers read the source"](subject).holds is None
 
 
 @pytest.mark.parametrize(
     ("only", "error"),
     [
-        ("causal", r"only must be names in a tuple, not one text: \('causal',\)"),
-        (["cause"], "no check 'cause'; they are runs, finite, "),
-        (["layers read the source"], "is not asked of a model of the kind 'decoder'"),
+        ("causal", r"\('causal',\)"),
+        (["cause"], "no check 'cause'"),
+        (["layers read the source"], "not asked of a model of the kind 'decoder'"),
     ],
 )
 def test_only_what_there_is_can_be_asked(only, error):
@@ -312,23 +305,21 @@ def test_only_what_there_is_can_be_asked(only, error):
 
 
 def test_a_model_is_handed_over_as_a_subject():
-    with pytest.raises(TypeError, match=r"a Recurrent is no Subject; hand (.|\n)*Subj"):
+    with pytest.raises(TypeError, match="a Recurrent is no Subject"):
         assert_sound(stack())
 
 
 def test_what_asks_nothing_is_not_sound():
     subject = Subject(stack(), 30, kind="decoder")
-    with pytest.raises(AssertionError, match="nothing could be judged\n○ steps equal"):
+    with pytest.raises(AssertionError, match="nothing could be judged"):
         assert_sound(subject, only=["steps equal parallel"])
 
 
 def test_a_report_names_what_was_not_judged():
     subject = Subject(stack(), 30, kind="decoder", skip=("runs",))
     report = report_on(subject, only=["runs", "residuals carry", "finite"])
-    assert report.summary == (
-        "1 of 3 checks hold, none fails, 1 could not be judged: residuals carry, "
-        "1 skipped: runs"
-    )
+    told = "1 of 3", "could not be judged: residuals carry", "skipped: runs"
+    assert all(part in report.summary for part in told)
 
 
 # -- interfaces ------------------------------------------------------------------------
@@ -350,28 +341,17 @@ class Raw(nn.Module):
     [
         (
             lambda logits: {"logits": logits},
-            "the model gives dict where logits (4, 8, 30) are expected; it is handed "
-            'over as `lambda tokens: my_model(tokens)["logits"]`, with ',
+            'lambda tokens: my_model(tokens)["logits"]',
         ),
         (
             lambda logits: SimpleNamespace(logits=logits),
-            "as `lambda tokens: my_model(tokens).logits`, with `module=my_model`",
+            "`lambda tokens: my_model(tokens).logits`, with `module=my_model`",
         ),
-        (
-            lambda logits: (logits, None),
-            "as `lambda tokens: my_model(tokens)[0]`, with ",
-        ),
-        (
-            lambda logits: logits.transpose(0, 1),
-            "the model gives (8, 4, 30) where logits (4, 8, 30) are expected; the "
-            "length comes first: turn it by `.transpose(0, 1)`",
-        ),
-        (lambda logits: logits[:, -1:], "; the logits of every position are wanted, "),
-        (
-            lambda logits: logits[..., :9],
-            "; is its vocabulary of 9? Say source_vocab=9",
-        ),
-        (lambda logits: None, "; logits are wanted: does it end with a `return`"),
+        (lambda logits: (logits, None), "`lambda tokens: my_model(tokens)[0]`"),
+        (lambda logits: logits.transpose(0, 1), "`.transpose(0, 1)`"),
+        (lambda logits: logits[:, -1:], "every position"),
+        (lambda logits: logits[..., :9], "source_vocab=9"),
+        (lambda logits: None, "`return`"),
         (lambda logits: logits[99], "IndexError: index 99 is out of bounds"),
     ],
 )
@@ -384,53 +364,37 @@ def test_a_wrong_interface_gets_an_error_that_shows_the_right_one(give, said):
 def test_a_wrong_kind_is_told():
     for model, kind in ((small_model(0), "decoder"), (stack(), "encoder-decoder")):
         sentence = properties.runs(Subject(model, 50, 60, kind=kind)).sentence
-        assert "is it of another? Say kind=, or --kind" in sentence
+        assert "kind=" in sentence
 
 
 def test_a_model_without_its_module_may_drop_in_eval_mode():
     model = SmallGPT(30)
     verdict = properties.same_twice(Subject(lambda ids: model(ids), 30, kind="decoder"))
-    assert (
-        "give it, `Subject(function, …, module=my_model)`" in verdict.suspects[0].text
-    )
+    assert "module=my_model" in verdict.suspects[0].text
 
 
 def test_swapped_vocabularies_are_told():
     report = report_on(Subject(small_model(0), 60, 50))
     runs, causal = (v for v in report if v.name in ("runs", "causal"))
-    assert "with the two vocabularies exchanged it runs: are they swapped?" in runs.text
-    assert causal.text == "causal: cannot be told while “runs” fails"
-    assert report.text.splitlines() == [
-        f"✗ {runs.text}",
-        "○ 23 others: cannot be told while “runs” fails",
-        "1 of 24 checks fail, 23 could not be asked",
-    ]
-    assert repr(report) == f"Report: {report.summary}"
+    assert "swapped?" in runs.text and causal.holds is None
+    marks = [line.split()[0] for line in report.text.splitlines()]
+    assert marks == ["✗", "○", "1"]  # one line for the 23 others, and the summary
+    assert report.summary in repr(report)
 
 
 def test_too_large_a_vocabulary_is_told():
     said = properties.runs(Subject(stack(), 200, kind="decoder")).sentence
-    assert said.endswith(
-        "ids go up to 199: is this the size of its vocabulary, and does it take 9 "
-        "tokens?"
-    )
+    assert "ids go up to 199" in said
 
 
 def test_the_end_of_a_learned_table_is_told_and_is_no_fault():
     model = SmallGPT(30)
     model.wpe = nn.Embedding(20, 32)
     verdict = properties.length_generic(Subject(model, 30, kind="decoder"))
-    assert (verdict.holds, verdict.sentence) == (
-        None,
-        "it takes 20 tokens at most: say longest=20 if so meant",
-    )
+    assert verdict.holds is None and "longest=20" in verdict.sentence
     asked = Subject(model, 30, kind="decoder", longest=30)
     verdict = properties.length_generic(asked)
-    assert (verdict.holds, verdict.sentence) == (
-        False,
-        "it takes 20 tokens at most, 30 were asked for",
-    )
-    assert verdict.suspects[0].where == "wpe"
+    assert verdict.holds is False and verdict.suspects[0].where == "wpe"
     assert properties.length_generic(replace(asked, longest=20)).holds
     refuses = Subject(small_model(0, max_length=32), 50, 60)
     assert "it takes 32 tokens at most" in properties.length_generic(refuses).sentence
@@ -438,40 +402,28 @@ def test_the_end_of_a_learned_table_is_told_and_is_no_fault():
 
 def test_a_mask_of_fixed_size_is_a_fault():
     verdict = properties.length_generic(MUTANTS["a causal mask of fixed size"].build())
-    assert verdict.sentence.endswith("dimension 3; 16 tokens are the most it takes")
-    assert verdict.suspects[0].text == (
-        "the model's own `forward`: a mask or a table of fixed size, too short for "
-        "longer sentences"
-    )
+    assert verdict.holds is False and "16 tokens" in verdict.sentence
+    assert verdict.suspects[0].where == ""
 
 
 @pytest.mark.parametrize(
     ("options", "error"),
     [
-        (
-            {"kind": "both"},
-            "kind must be one of encoder-decoder, decoder, encoder: 'both'",
-        ),
-        (
-            {"source_vocab": 3},
-            "source_vocab must be at least 8, four words beside PAD, ",
-        ),
-        ({"model": 3}, "model must be a function of ids, not a int"),
-        ({"module": len}, "module must be an nn.Module, not a builtin_function"),
-        ({"longest": 0}, "longest must be at least 1: 0"),
-        ({"unused": "network"}, "unused must be names in a tuple, not 'network'"),
-        ({"skip": (3,)}, r"skip must be names in a tuple, not \(3,\)"),
-        ({"model": nn.GRU}, r"model is a class: hand over an instance, GRU\(…\)"),
-        ({"source_vocab": "100"}, "source_vocab must be a whole number: '100'"),
-        ({"target_vocab": 9.0}, "target_vocab must be a whole number: 9.0"),
-        ({"seed": "a"}, "seed must be a whole number: 'a'"),
-        ({"steps": 3}, "steps must be a function, not 3"),
-        ({"steps": len, "kind": "encoder"}, "steps is not used: an encoder does not"),
-        ({"unused": ("net", "reed")}, "unused: no module 'reed'; there are read, "),
-        (
-            {"tied": (("read.weight", "rite.weight"),)},
-            "tied: no parameter 'rite.weight'; there are write.weight, ",
-        ),
+        ({"kind": "both"}, "kind .*: 'both'"),
+        ({"source_vocab": 3}, "source_vocab .* at least 8"),
+        ({"model": 3}, "model .* int"),
+        ({"module": len}, "module .* builtin_function"),
+        ({"longest": 0}, "longest .* 0"),
+        ({"unused": "network"}, "unused .* 'network'"),
+        ({"skip": (3,)}, r"skip .* \(3,\)"),
+        ({"model": nn.GRU}, r"model is a class: .* GRU\(…\)"),
+        ({"source_vocab": "100"}, "source_vocab .* '100'"),
+        ({"target_vocab": 9.0}, "target_vocab .* 9.0"),
+        ({"seed": "a"}, "seed .* 'a'"),
+        ({"steps": 3}, "steps .* 3"),
+        ({"steps": len, "kind": "encoder"}, "steps is not used"),
+        ({"unused": ("net", "reed")}, "'reed'; there are read, "),
+        ({"tied": (("read.weight", "rite.weight"),)}, "'rite.weight'; .* write.weight"),
     ],
 )
 def test_a_subject_that_makes_no_sense_is_refused(options, error):
@@ -511,18 +463,6 @@ def test_what_is_no_model_of_transformers_is_refused():
         of_hugging_face(stack())
     with pytest.raises(ValueError, match="T5Model gives states, no logits: take the"):
         of_hugging_face(hugging_face("T5Model", "T5Config", **T5)(30, 0))
-
-
-def test_pytorch_s_module_between_embeddings_is_sound():
-    core = nn.Transformer(32, 4, 2, 2, 64, batch_first=True)
-    embeds = [
-        nn.Sequential(
-            TokenEmbedding(30, 32), PositionalEncoding(32, dropout=0.0, max_length=50)
-        )
-        for _ in range(2)
-    ]
-    subject = of_torch(core, *embeds, nn.Linear(32, 30), source_vocab=30)
-    assert failing(quick(subject)) == ()
 
 
 # -- inside ----------------------------------------------------------------------------
@@ -575,8 +515,7 @@ def test_without_matplotlib_there_is_no_picture(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     report = examine(MUTANTS["no causal mask"].build(), only=["runs", "causal"])
     said = capsys.readouterr().out.splitlines()
-    assert said[-2].startswith("  (there is no picture: ModuleNotFoundError: ")
-    assert said[-1] == report.summary
+    assert "ModuleNotFoundError" in said[-2] and said[-1] == report.summary
 
 
 def reported(text):
@@ -617,10 +556,8 @@ def test_a_test_may_assert_soundness():
     assert assert_sound(quick(Subject(small_model(0), 50, 60))).sound
     with pytest.raises(AssertionError) as raised:
         assert_sound(MUTANTS["no causal mask"].build(), only=["runs", "causal"])
-    first, runs, causal, suspect, *_ = str(raised.value).splitlines()
-    assert first == "this Transformer is not sound"
-    assert runs == "✓ runs: it takes ids and gives logits of the right shape"
-    assert causal.startswith("✗ causal: a new token at position")
+    _, runs, causal, suspect, *_ = str(raised.value).splitlines()
+    assert runs.startswith("✓ runs: ") and causal.startswith("✗ causal: ")
     assert "`decoder.layers.0.self_attention`" in suspect
 
 
@@ -650,48 +587,30 @@ FAULTY_TEXT = (
 
 def test_the_shell_gets_a_status(from_shell):
     status, said = from_shell(SOUND_TEXT)
-    assert status == 0 and said.splitlines()[-1] == "1 of 1 checks hold, none fails"
+    assert status == 0 and "✓ causal" in said
     status, said = from_shell(FAULTY_TEXT)
-    assert status == 1 and "✗ causal: a new token" in said
-    status, said = from_shell(FAULTY_TEXT, "--skip", "causal")
-    assert status == 2
-    assert said.splitlines()[-1] == "0 of 1 checks hold, none fails, 1 skipped: causal"
+    assert status == 1 and "✗ causal" in said
+    assert from_shell(FAULTY_TEXT, "--skip", "causal")[0] == 2
 
 
 @pytest.mark.parametrize(
     ("text", "options", "error"),
     [
-        ("", (), "candidate:build: cannot be imported: module 'candidate' has no"),
-        (
-            "from torch import nn\nbuild = lambda: nn.Linear(2, 2)",
-            (),
-            "candidate:build: how large is its vocabulary? Say --vocab (it is ",
-        ),
-        (
-            "def build(): raise SystemExit('no such file')",
-            (),
-            "candidate:build: SystemExit: no such file",
-        ),
-        (
-            FAULTY_TEXT,
-            ("--kind", "decoder"),
-            "candidate:build: a Subject is built, which says its own kind",
-        ),
-        (
-            "from torch import nn\nbuild = lambda: nn.GRU",
-            ("--vocab", "9"),
-            "candidate:build: model is a class: hand over an instance, GRU(…)",
-        ),
-        (SOUND_TEXT, ("--skip", "x"), "candidate:build: no check 'x'; they are runs, "),
-        ("def build(): {}['x']", (), "candidate:build: KeyError: 'x'"),
-        ("def build(:", (), "candidate:build: SyntaxError: invalid syntax"),
+        ("", (), "cannot be imported"),
+        ("from torch import nn\nbuild = lambda: nn.Linear(2, 2)", (), "--vocab"),
+        ("def build(): raise SystemExit('no file')", (), "SystemExit: no file"),
+        (FAULTY_TEXT, ("--kind", "decoder"), "says its own kind"),
+        ("from torch import nn\nbuild = lambda: nn.GRU", ("--vocab", "9"), "GRU(…)"),
+        (SOUND_TEXT, ("--skip", "x"), "no check 'x'"),
+        ("def build(): {}['x']", (), "KeyError: 'x'"),
+        ("def build(:", (), "SyntaxError: invalid syntax"),
     ],
 )
 def test_the_shell_says_why_there_is_nothing_to_examine(
     from_shell, text, options, error
 ):
     status, said = from_shell(text, *options)
-    assert status == 2 and said.startswith(error)
+    assert status == 2 and said.startswith("candidate:build: ") and error in said
 
 
 def test_the_shell_wants_a_function():

@@ -7,24 +7,34 @@ import pytest
 import torch
 
 from faults import FAULTS, SOUND
-from faults.evidence import brief_report, examined, names_it, subject_of
+from faults.evidence import examined, names_it, subject_of
 from helpers import BOS, PAD
-from transformer_checkup.report import report_on
+from transformer_checkup.report import READ_OFF, report_on
 
 # It trains for seconds, and finds none of these faults that others miss.
 SLOW = "overfits one batch"
 STUDIES = Path(__file__).parents[1] / "studies"
-FOUND = {name: fault for name, fault in FAULTS.items() if not fault.unseen}
 # One sound model of each code base trains; the study `false_alarms` trains them all.
 LEARN = [*{specimen.code_base: specimen for specimen in SOUND.values()}.values()]
 UNSEEN = {name: fault for name, fault in FAULTS.items() if fault.unseen}
 
 
-@pytest.mark.parametrize("fault", FOUND.values(), ids=FOUND)
-def test_a_fault_is_found_with_the_right_place_among_the_first_two(fault):
-    report = brief_report(examined(fault, skip=(SLOW,)))
-    assert not report.sound, report.text
-    assert names_it(fault, report.suspects[:2]), report.text
+def rows(name):
+    """The rows of a stored study."""
+    lines = (STUDIES / f"{name}.csv").read_text("utf-8").splitlines()[1:]
+    return [*csv.DictReader(lines)]
+
+
+# Asked beside the check that finds a fault, as they may say more; the study asks all.
+BESIDE = ("length generic", *READ_OFF)
+FOUND = {r["fault"]: r["first_check"] for r in rows("found_faults") if r["first_check"]}
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_a_fault_is_found_with_the_right_place_among_the_first_two(name):
+    report = report_on(examined(FAULTS[name]), only=[FOUND[name], *BESIDE])
+    assert FOUND[name] in [verdict.name for verdict in report.failed], report.text
+    assert names_it(FAULTS[name], report.suspects[:2]), report.text
 
 
 @pytest.mark.parametrize("specimen", SOUND.values(), ids=SOUND)
@@ -49,16 +59,12 @@ def test_what_is_out_of_reach_passes_although_it_changes_the_model(fault):
     assert (sound - damaged).abs().max() > 1e-3
 
 
-@pytest.mark.parametrize("name", ["found_faults", "false_alarms"])
-def test_the_stored_tables_are_of_these_faults_and_models(name):
-    lines = (STUDIES / f"{name}.csv").read_text("utf-8").splitlines()[1:]
-    rows = [*csv.DictReader(lines)]
-    if name == "false_alarms":
-        foreign = {s.name for s in SOUND.values() if s.code_base != "the course"}
-        assert {row["model"] for row in rows} == foreign
-        assert {row["fails"] for row in rows} == {""}
-        return
-    assert [row["fault"] for row in rows] == [*FAULTS]
-    for row in rows:
-        seen = str(row["fault"] in FOUND)
+def test_the_stored_tables_are_of_these_faults_and_models():
+    alarms, found = rows("false_alarms"), rows("found_faults")
+    foreign = {s.name for s in SOUND.values() if s.code_base != "the course"}
+    assert {row["model"] for row in alarms[:-1]} == foreign  # the last is a large one
+    assert {row["fails"] for row in alarms} == {""}
+    assert [row["fault"] for row in found] == [*FAULTS]
+    for row in found:
+        seen = str(row["fault"] not in UNSEEN)
         assert (row["found"], row["placed"]) == (seen, seen), row["fault"]

@@ -3,7 +3,7 @@
 from transformer_checkup import Subject, assert_sound, examine
 """
 
-from transformer_checkup.report import assert_sound, examine
-from transformer_checkup.subject import Subject
+from .report import assert_sound, examine
+from .subject import Subject
 
 __all__ = ["Subject", "assert_sound", "examine"]

@@ -12,21 +12,14 @@ import importlib
 import json
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 
 from torch import nn
 
-from transformer_checkup.adapters import of_hugging_face
-from transformer_checkup.given import KINDS
-from transformer_checkup.report import (
-    CHECKS,
-    chosen,
-    examine,
-    for_console,
-    progress,
-    report_on,
-)
-from transformer_checkup.subject import Subject, says
+from .adapters import of_hugging_face
+from .given import KINDS
+from .report import CHECKS, chosen, examine, for_console, report_on
+from .subject import Subject, says
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -42,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(line, file=sys.stderr)
         return 2
     if options.json:
-        report = report_on(subject, only=only, begin=progress)
+        report = report_on(subject, only=only)
         print(json.dumps(report.data, indent=1))
     else:
         report = examine(subject, draw=False, only=only)
@@ -60,14 +53,16 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("builder", metavar="MODULE:FUNCTION")
     made.add_argument("--kind", choices=KINDS, help="encoder-decoder unless told")
-    made.add_argument("--vocab", type=int, help="of the source, or of both sides")
+    made.add_argument(
+        "--vocab", type=int, dest="source_vocab", help="of the source, or both sides"
+    )
     made.add_argument("--target-vocab", type=int)
     made.add_argument("--longest", type=int, help="a length that it ought to take")
     made.add_argument("--pad", type=int, help="the id of padding, 0 unless told")
     made.add_argument("--bos", type=int, help="the id of a translation's start, or 2")
     made.add_argument("--json", action="store_true", help="the report, for programs")
-    made.add_argument("--trained", action="store_true")
-    made.add_argument("--left-padding", action="store_true")
+    for name in ("--trained", "--left-padding"):
+        made.add_argument(name, action="store_true")
     names = {"metavar": "CHECK", "action": "append", "default": []}
     made.add_argument("--skip", help=", ".join(CHECKS), **names)
     made.add_argument("--only", **names)
@@ -87,19 +82,12 @@ def imported(name: str) -> Callable:
 
 def subject_of(build: Callable, options: argparse.Namespace) -> Subject:
     """What the function builds, as a Subject with the options of the command line."""
-    built = build()
-    named = {
-        "kind": options.kind,
-        "source_vocab": options.vocab,
-        "target_vocab": options.target_vocab,
-        "longest": options.longest,
-        "pad": options.pad,
-        "bos": options.bos,
-        "trained": options.trained or None,
-        "left_padding": options.left_padding or None,
-        "skip": tuple(options.skip) or None,
+    built, own = build(), {field.name for field in fields(Subject)}
+    given = {
+        name: tuple(value) if name == "skip" else value
+        for name, value in vars(options).items()
+        if name in own and value is not None and value is not False and value != []
     }
-    given = {name: value for name, value in named.items() if value is not None}
     if isinstance(built, Subject):
         for name in ("kind", "source_vocab", "target_vocab"):
             if name in given:
@@ -111,12 +99,12 @@ def subject_of(build: Callable, options: argparse.Namespace) -> Subject:
 
 def _adapted(built: nn.Module | Callable, given: dict) -> Subject:
     """A model with the adapter that fits it."""
-    if hasattr(built, "config") and hasattr(built, "get_input_embeddings"):
+    config = getattr(built, "config", None)
+    if config is not None and hasattr(built, "get_input_embeddings"):
         return of_hugging_face(built, **given)
     for name in ("source_vocab", "target_vocab"):
-        size = getattr(getattr(built, "config", None), name, None)
-        if isinstance(size, int):
-            given.setdefault(name, size)
+        if isinstance(getattr(config, name, None), int):
+            given.setdefault(name, getattr(config, name))
     if "source_vocab" not in given:
         raise ValueError(
             f"how large is its vocabulary? Say --vocab (it is a {type(built).__name__})"

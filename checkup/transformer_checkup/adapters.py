@@ -1,60 +1,15 @@
-"""Models of several interfaces as a `Subject`.
-
-An adapter is a function of three lines: what the model is called with, the sizes of its
-vocabularies, and that is a `Subject`. For another interface, write another.
-"""
+"""Models of `transformers` as a `Subject`."""
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from transformer_checkup.subject import TRIED, Subject, Unknown, says
+from .subject import TRIED, Subject, Unknown, says
 
-# Of Hugging Face's models: parts that the logits do not go through.
-UNUSED = ("pooler", "contact_head")
-
-# --- PyTorch's modules ----------------------------------------------------------------
-
-
-def of_torch(
-    model: nn.Module,
-    embed_source: Callable[[Tensor], Tensor],
-    embed_target: Callable[[Tensor], Tensor],
-    project: nn.Module,
-    pad: int = 0,
-    **options,
-) -> Subject:
-    """An nn.Transformer between embeddings (with positions) and a projection.
-
-    embed_…(ids) gives (batch, length, d_model), project(states) logits. The masks are
-    made here, as nn.Transformer makes none. `source_vocab` is needed, `target_vocab`
-    where it is another.
-    """
-    parts = {"core": model, "project": project}
-    parts |= {"embed_source": embed_source, "embed_target": embed_target}
-    modules = {name: p for name, p in parts.items() if isinstance(p, nn.Module)}
-    turn = (lambda x: x) if model.batch_first else (lambda x: x.transpose(0, 1))
-
-    def logits(source: Tensor, target: Tensor) -> Tensor:
-        length = target.size(1)
-        future = torch.ones(length, length, device=target.device).triu(1).bool()
-        states = model(
-            turn(embed_source(source)),
-            turn(embed_target(target)),
-            tgt_mask=future,
-            src_key_padding_mask=source == pad,
-            tgt_key_padding_mask=target == pad,
-            memory_key_padding_mask=source == pad,
-        )
-        return project(turn(states))
-
-    return Subject(logits, module=nn.ModuleDict(modules), pad=pad, **options)
-
-
-# --- Hugging Face's -------------------------------------------------------------------
+UNUSED = ("pooler", "contact_head")  # parts that the logits do not go through
 
 
 def of_hugging_face(model: nn.Module, **options) -> Subject:
@@ -65,44 +20,29 @@ def of_hugging_face(model: nn.Module, **options) -> Subject:
     say `trained=True` of a loaded one. ValueError for what is no such model, and for an
     encoder–decoder without the head that makes logits.
     """
-    config, given = getattr(model, "config", None), {"module": model}
-    kind = type(model).__name__
+    config, name = getattr(model, "config", None), type(model).__name__
     if not hasattr(config, "is_encoder_decoder"):
-        raise ValueError(f"a {kind} is no model of transformers: hand it to `Subject`")
+        raise ValueError(f"a {name} is no model of transformers: hand it to `Subject`")
     if config.is_encoder_decoder and model.get_output_embeddings() is None:
         raise ValueError(
-            f"{kind} gives states, no logits: take the class with a head, as "
+            f"{name} gives states, no logits: take the class with a head, as "
             "T5ForConditionalGeneration"
         )
-    given["kind"] = _kind_of(model)
-    given["source_vocab"] = config.vocab_size
+    given = {"module": model, "kind": _kind_of(model), "tied": _tied(model)}
+    given |= {"source_vocab": config.vocab_size, **_ids(config)}
     if 0 < (getattr(config, "max_position_embeddings", None) or 0) < TRIED:
         given["longest"] = config.max_position_embeddings
     given["unused"] = tuple(n for n, _ in model.named_modules() if n.endswith(UNUSED))
-    given["tied"] = _tied(model)
-    given |= _ids(config)
-    calls = _Calls(model, options.get("pad", given["pad"]))
-    given |= {} if given["kind"] == "encoder" else calls.more()
+    calls = _Calls(model, options.get("pad", given["pad"]), given["kind"])
+    if given["kind"] != "encoder":
+        given |= {"steps": calls.steps, "beams": calls.beams, "loss": calls.loss}
     return Subject(calls.logits, **{**given, **options})
 
 
-def _ids(config: object) -> dict[str, object]:
-    """The ids that are no words, as far as the configuration says."""
-    names = ("pad", "decoder_start", "bos", "eos")
-    found = [getattr(config, f"{name}_token_id", None) for name in names]
-    pad, start, *ends = (
-        i if isinstance(i, int) and 0 <= i < config.vocab_size else None for i in found
-    )
-    pad, start = pad or 0, ends[0] if start is None else start
-    special = {0, 1, 2, 3, *(i for i in ends if i is not None)}
-    bos = 2 if start in (None, pad) else start
-    return {"pad": pad, "bos": bos, "special": tuple(sorted(special))}
-
-
 def _kind_of(model: nn.Module) -> str:
-    if model.config.is_encoder_decoder:
-        return "encoder-decoder"
     name, config = type(model).__name__, model.config
+    if config.is_encoder_decoder:
+        return "encoder-decoder"
     # XLM's and XLNet's heads look both ways, unless their configurations say otherwise.
     one_way = getattr(config, "causal", True) and (
         getattr(config, "attn_type", "uni") != "bi"
@@ -118,15 +58,24 @@ def _tied(model: nn.Module) -> tuple[tuple[str, str], ...]:
     return tuple(pair for pair in pairs if names.issuperset(pair))
 
 
+def _ids(config: object) -> dict[str, object]:
+    """The ids that are no words, as far as the configuration says."""
+    names = ("pad", "decoder_start", "bos", "eos")
+    found = [getattr(config, f"{name}_token_id", None) for name in names]
+    pad, start, *ends = (
+        i if isinstance(i, int) and 0 <= i < config.vocab_size else None for i in found
+    )
+    pad, start = pad or 0, ends[0] if start is None else start
+    special = {0, 1, 2, 3, *(i for i in ends if i is not None)}
+    bos = 2 if start in (None, pad) else start
+    return {"pad": pad, "bos": bos, "special": tuple(sorted(special))}
+
+
 class _Calls:
     """How a model of `transformers` is called."""
 
-    def __init__(self, model: nn.Module, pad: int):
-        self.model, self.pad, self.kind = model, pad, _kind_of(model)
-
-    def more(self) -> dict[str, Callable]:
-        """What `Subject` takes of a model that decodes."""
-        return {"steps": self.steps, "beams": self.beams, "loss": self.loss}
+    def __init__(self, model: nn.Module, pad: int, kind: str):
+        self.model, self.pad, self.kind = model, pad, kind
 
     def logits(self, *sides: Tensor) -> Tensor:
         """All at once; an encoder's states if it has no head."""
@@ -141,18 +90,14 @@ class _Calls:
         labels = target.masked_fill(target == self.pad, -100)
         if source:
             target, labels = target[:, :-1], labels[:, 1:].contiguous()
-        output = self.model(
-            **self._named(*source, target), labels=labels, use_cache=False
-        )
-        return output.loss
+        named = self._named(*source, target)
+        return self.model(**named, labels=labels, use_cache=False).loss
 
     def steps(self, *sides: Tensor) -> Tensor:
         """With the model's cache: three tokens at once, then one by one."""
         *source, target = sides
-        parts = [target[:, :3], *target[:, 3:].split(1, dim=1)]
-        return self._with_cache(
-            source, target, [part for part in parts if part.numel()]
-        )
+        parts = target[:, :3], *target[:, 3:].split(1, dim=1)
+        return self._with_cache(source, target, [p for p in parts if p.numel()])
 
     def beams(self, *sides: Tensor) -> Tensor:
         """One by one; the cache's rows are put in another order before each step."""
@@ -161,9 +106,9 @@ class _Calls:
 
     def _with_cache(
         self,
-        source: Sequence[Tensor],
+        source: list,
         target: Tensor,
-        parts: Sequence[Tensor],
+        parts: Sequence,
         parents: Tensor | None = None,
     ) -> Tensor:
         cache, end, logits = None, 0, []

@@ -1,16 +1,14 @@
 """Do all layers of the decoder read the source?"""
 
 import torch
-from torch import Tensor
 
-from transformer_checkup.hooks import Call, along, trace
-from transformer_checkup.leaks import BASIS
-from transformer_checkup.measures import change, in_double
-from transformer_checkup.state import zeroed
-from transformer_checkup.structure import Block, blocks, is_attention, matrices
-from transformer_checkup.subject import Fails, Subject, Suspect, Unknown, named
-from transformer_checkup.suspects import OF_TARGET
-from transformer_checkup.verdict import module_of, property_check
+from .hooks import Call, has_states, trace
+from .measures import change, exactly
+from .state import zeroed
+from .structure import Block, blocks, is_attention, matrices
+from .subject import Fails, Subject, Suspect, Unknown, named
+from .suspects import OF_TARGET
+from .verdict import BASIS, module_of, property_check
 
 NARROW = "its mask hides part of the source from early positions: is it a causal one?"
 
@@ -19,21 +17,20 @@ NARROW = "its mask hides part of the source from early positions: is it a causal
 def layers_read_the_source(subject: Subject) -> str:
     """What one layer's cross-attention is handed, the others' are handed too.
 
-    A cross-attention that is given the target twice leaves a sound model, only one that
-    reads the source in fewer layers; so its siblings are asked, the modules of the same
-    name and class in the other layers of the stack. Does not hold for layers that read
-    the source by turns with modules of one name; those that hand it over in another
-    form than (batch, length, features), or (length, batch, features), are not judged.
-    Nor may each position of the target read more of the source than those before it.
+    A cross-attention that is given the target twice leaves a sound model that reads the
+    source in fewer layers; so its siblings are asked, the modules of the same name and
+    class in the other layers of the stack. Does not hold for layers that read the
+    source by turns with modules of one name. Nor may each position of the target read
+    more of the source than those before it.
     """
     module = module_of(subject)
     source, target = subject.sentences()
     calls = {call.name: call for call in trace(subject, source, target)}
+    called = [block for block in blocks(module) if block.name in calls]
+    decoder = [b for b in called if has_states(calls[b.name].outputs, target.size(1))]
     stacks: dict[str, list[Block]] = {}
-    for block in blocks(module):
-        call = calls.get(block.name)
-        if call is not None and _has(call.outputs, target.size(1)):
-            stacks.setdefault(block.stack, []).append(block)
+    for block in decoder:
+        stacks.setdefault(block.name.rpartition(".")[0], []).append(block)
     read = [
         f"{layers[0].name}.{name}"
         for layers in stacks.values()
@@ -42,23 +39,43 @@ def layers_read_the_source(subject: Subject) -> str:
     ]
     if not read:
         raise Unknown("no list of layers with cross-attention inside is found")
-    _reads_all(subject, read, source, target)
+    encoder = [block.name for block in called if block not in decoder]
+    _reads_all(subject, read, encoder)
     return "what one layer's cross-attention is handed, the others' are handed too"
 
 
-def _reads_all(
-    subject: Subject, readers: list[str], source: Tensor, target: Tensor
-) -> None:
+def _of_one_mind(
+    layers: list[Block], name: str, calls: dict[str, Call], length: int
+) -> bool:
+    """Whether these parts are handed the source; Fails if only some of them are."""
+    kind = type(layers[0].module.get_submodule(name))
+    alike = [
+        f"{layer.name}.{name}"
+        for layer in layers
+        if type(dict(layer.module.named_modules()).get(name)) is kind
+    ]
+    handed = {
+        path: has_states(calls[path].inputs, length) for path in alike if path in calls
+    }
+    reading = [path for path, reads in handed.items() if reads]
+    others = [path for path, reads in handed.items() if not reads]
+    if reading and others:
+        raise Fails(
+            f"{named(reading[0])} is handed the source, {named(others[0])} is not",
+            [Suspect(others[0], OF_TARGET)],
+        )
+    return bool(reading)
+
+
+def _reads_all(subject: Subject, readers: list[str], encoder: list[str]) -> None:
     """Raise Fails if positions read ever more of the source, the first not all.
 
     The encoder's layers are at zero meanwhile, so that none tells what others say.
     """
-    module, length = subject.module, target.size(1)
-    with in_double(subject):
-        calls = {c.name: c for c in trace(subject, source, target)}
-        encoder = [b for b in blocks(module) if b.name in calls]
-        encoder = [b for b in encoder if not _has(calls[b.name].outputs, length)]
-        with zeroed([m for block in encoder for m in matrices(block.module)]):
+    module, (source, target) = subject.module, subject.sentences()
+    with exactly(subject):
+        silent = [m for name in encoder for m in matrices(module.get_submodule(name))]
+        with zeroed(module, silent):
             before, moved = subject.logits(source, target), []
             for place in range(source.size(1)):
                 other, words = source.clone(), source[:, place]
@@ -72,33 +89,5 @@ def _reads_all(
         raise Fails(
             f"source word {int(blind[0])} moves later positions of the target and not "
             "the first",
-            suspects=[Suspect((parts or readers)[0], NARROW)],
+            [Suspect((parts or readers)[0], NARROW)],
         )
-
-
-def _of_one_mind(
-    layers: list[Block], name: str, calls: dict[str, Call], length: int
-) -> bool:
-    """Whether these parts are handed the source; Fails if only some of them are."""
-    kind = type(layers[0].module.get_submodule(name))
-    handed = {
-        path: _has(calls[path].inputs, length)
-        for path, part in (
-            (f"{layer.name}.{name}", dict(layer.module.named_modules()).get(name))
-            for layer in layers
-        )
-        if path in calls and type(part) is kind
-    }
-    others = [path for path, reads in handed.items() if not reads]
-    if others and len(others) < len(handed):
-        reader = next(path for path, reads in handed.items() if reads)
-        raise Fails(
-            f"{named(reader)} is handed the source, {named(others[0])} is not",
-            suspects=[Suspect(others[0], OF_TARGET)],
-        )
-    return bool(handed) and not others
-
-
-def _has(tensors: list, length: int) -> bool:
-    """Whether one of these has positions of this number."""
-    return any(along(t, length) is not None for t in tensors)

@@ -5,38 +5,35 @@ from collections.abc import Sequence
 from torch import Tensor
 
 HIDDEN = {"facecolor": "#D4D4D4", "edgecolor": "#A8A8A8", "hatch": "////", "lw": 0}
-MANY = 10  # labels of numbers along an axis; more are thinned out
+LEAST = 1e-4  # where the colours end if nothing moves further
 
 
-def draw_heatmap(
-    values: Tensor,
-    rows: Sequence,
-    columns: Sequence,
-    *,
+def draw_changes(
+    changes: Tensor,
+    rows: Sequence[str],
     title: str,
-    xlabel: str,
     ylabel: str,
-    label: str,
-    highest: float = 1.0,
+    xlabel: str = "position of the logits (0 reads <bos>)",
 ) -> None:
-    """Show numbers as colours, from 0 to `highest`; NaN is grey and hatched.
+    """Show as colours how far logits move, in their spread.
 
-    values (rows, columns); `rows` and `columns` name them, `label` says at the colour
-    bar what is measured. ImportError without matplotlib, the extra `plots`.
+    changes (rows, positions); NaN stands where there is nothing to compare, and is grey
+    and hatched. Infinity has the colour of the largest change that is finite.
+    ImportError without matplotlib, the extra `plots`.
     """
     from matplotlib import pyplot as plt
 
+    highest = max([LEAST, *changes[changes.isfinite()].tolist()])
+    columns = range(changes.size(1))
     size = 2.4 + 0.52 * len(columns), max(2.6, 1.4 + 0.27 * len(rows))
     figure, ax = plt.subplots(figsize=size, layout="constrained")
     ax.patch.set(**HIDDEN)
-    mesh = ax.pcolormesh(values.tolist(), cmap="viridis", vmin=0, vmax=highest)
+    mesh = ax.pcolormesh(changes.clamp(max=highest).tolist(), vmin=0, vmax=highest)
     ax.invert_yaxis()
-    for axis, names in ((ax.xaxis, columns), (ax.yaxis, rows)):
-        step = -(-len(names) // MANY) if isinstance(names, range) else 1
-        places = range(0, len(names), step)
-        axis.set_ticks([i + 0.5 for i in places], [str(names[i]) for i in places])
+    ax.set_xticks([i + 0.5 for i in columns], [str(i) for i in columns])
+    ax.set_yticks([i + 0.5 for i in range(len(rows))], rows)
     ax.set(xlabel=xlabel, ylabel=ylabel)
     ax.spines[:].set_visible(False)
-    figure.colorbar(mesh, label=label).outline.set_visible(False)
+    figure.colorbar(mesh, label="change, in spreads").outline.set_visible(False)
     figure.suptitle(title, x=0.01, ha="left", fontsize=11)
     plt.show()

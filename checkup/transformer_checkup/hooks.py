@@ -1,72 +1,147 @@
-"""What submodules take and give, and the first at which two runs part.
+"""What modules and functions take and give, and the first at which two runs part.
 
-`trace` keeps every call of a run, in the order in which they finish. Of two traces,
-`first_difference_of` names the innermost module whose inputs agree and whose outputs do
-not: there the difference is made. What arises between modules is told of the module
-around them, "" for the whole model.
+Where the inputs of a call agree and its outputs do not, the difference is made. What
+arises between modules is told of the module around them, "" for the whole model. Hooks
+see modules; what their `forward` calls, be it a method, a lambda or a function beside
+the class, is seen by Python's own profiler.
 """
 
+import inspect
+import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from transformer_checkup.subject import Fails, Subject
+from .state import in_mode
+from .subject import Batch, Fails, Subject, named
 
 # Rounding moves a module's output by about a millionth of its spread.
 ROUNDING = 1e-5
+# Where the functions live that are nobody's suspects, beside Python's own.
+FOREIGN = tuple(str(Path(file).parent) for file in (torch.__file__, __file__))
+PYTHON = str(Path(inspect.__file__).parent)
+GENERATOR = inspect.CO_GENERATOR | inspect.CO_COROUTINE
+STARRED = (inspect.CO_VARARGS, inspect.CO_VARKEYWORDS)
 
 
 @dataclass
 class Call:
-    """One call of a submodule, or of a function in the submodule `where`."""
+    """One call of the submodule `name`, or of a function in it."""
 
     name: str
-    inputs: list[Tensor]
+    inputs: list[Tensor] = field(default_factory=list)
     outputs: list[Tensor] = field(default_factory=list)
-    where: str = ""
+    function: str = ""
+
+
+class Place(NamedTuple):
+    """A module's name, "" between modules, and the function in it; None: no module."""
+
+    where: str | None
+    method: str = ""
+
+    @property
+    def first(self) -> str:
+        """The end of a sentence that names the module."""
+        return f", first in {named(self.where)}" if self.where else ""
 
 
 def tensors_in(value: object) -> Iterator[Tensor]:
     """The tensors of an argument or output, whatever containers they come in."""
     if isinstance(value, Tensor):
         yield value.detach().clone()
-    elif isinstance(value, dict):
-        for part in value.values():
-            yield from tensors_in(part)
-    elif isinstance(value, list | tuple):
+    if isinstance(value, dict):
+        value = [*value.values()]
+    if isinstance(value, list | tuple):
         for part in value:
             yield from tensors_in(part)
 
 
+# --- Recording a run ------------------------------------------------------------------
+
+
 @contextmanager
 def recorded(module: nn.Module) -> Iterator[tuple[list[Call], list[Call]]]:
-    """The calls that finish during a block, and those that are still running."""
+    """The modules' calls that finish during a block, and those still running."""
     finished: list[Call] = []
     running: list[Call] = []
 
-    def before(name: str) -> Callable:
-        def enter(_: nn.Module, arguments: tuple, named: dict) -> None:
-            running.append(Call(name, [*tensors_in(arguments), *tensors_in(named)]))
+    def enter(name: str, _: nn.Module, arguments: tuple, keywords: dict) -> None:
+        running.append(Call(name, [*tensors_in([arguments, keywords])]))
 
-        return enter
-
-    def after(_: nn.Module, __: tuple, output: object) -> None:
+    def leave(_: nn.Module, __: tuple, output: object) -> None:
         call = running.pop()
         call.outputs = [*tensors_in(output)]
         finished.append(call)
 
     hooks = []
     for name, part in module.named_modules():
-        hooks.append(part.register_forward_pre_hook(before(name), with_kwargs=True))
-        hooks.append(part.register_forward_hook(after))
+        started = partial(enter, name)
+        hooks.append(part.register_forward_pre_hook(started, with_kwargs=True))
+        hooks.append(part.register_forward_hook(leave))
     try:
         yield finished, running
     finally:
         for hook in hooks:
             hook.remove()
+
+
+@contextmanager
+def recorded_functions(running: list[Call]) -> Iterator[list[Call]]:
+    """The functions that return during a block, each in the module that is running."""
+    finished: list[Call] = []
+    open_calls: list[tuple[FrameType, Call]] = []
+
+    def note(frame: FrameType, event: str, result: object) -> None:
+        code = frame.f_code
+        if event == "call" and _is_own(code):
+            given = [*tensors_in([frame.f_locals.get(n) for n in _arguments(code)])]
+            where = running[-1].name if running else ""
+            line = f"{Path(code.co_filename).name}:{code.co_firstlineno}"
+            call = Call(where, given, function=f"{code.co_name} ({line})")
+            open_calls.append((frame, call))
+        elif event == "return" and open_calls and open_calls[-1][0] is frame:
+            call = open_calls.pop()[1]
+            call.outputs = [*tensors_in(result)]
+            finished.append(call)
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        yield finished
+    finally:
+        sys.setprofile(before)
+
+
+def _is_own(code: CodeType) -> bool:
+    """Whether a function is the model's, and is done when it returns."""
+    file, name = code.co_filename, code.co_name
+    if file.startswith(PYTHON) and "-packages" not in file:
+        return False
+    waits = code.co_flags & GENERATOR or name.startswith(("<list", "<dict", "<set"))
+    return not waits and not file.startswith(FOREIGN)
+
+
+def _arguments(code: CodeType) -> tuple[str, ...]:
+    """The names of a function's arguments."""
+    stars = sum(bool(code.co_flags & star) for star in STARRED)
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + stars]
+
+
+def trace(subject: Subject, *batch: Tensor) -> list[Call]:
+    """All calls of modules in a run in eval mode; none for a model without a module."""
+    if subject.module is None:
+        return []
+    with recorded(subject.module) as (finished, _):
+        subject.logits(*batch)
+    return finished
 
 
 @contextmanager
@@ -87,98 +162,70 @@ def disturbed(part: nn.Module, change: Callable[[Tensor], Tensor]) -> Iterator[N
         hook.remove()
 
 
-def trace(subject: Subject, *batch: Tensor | None) -> list[Call]:
-    """All calls of a run in eval mode; none for a model without a module."""
-    if subject.module is None:
-        return []
-    with recorded(subject.module) as (finished, _):
-        subject.logits(*batch)
-    return finished
-
-
-def last_output(subject: Subject, name: str, *batch: Tensor | None) -> Tensor | None:
-    """The first tensor that a submodule gives in its last call of a run in eval mode.
-
-    None if it is not called, or gives none.
-    """
-    kept: list[Tensor] = []
-
-    def keep(_: nn.Module, __: tuple, output: object) -> None:
-        kept[:] = [*tensors_in(output)][:1]
-
-    hook = subject.module.get_submodule(name).register_forward_hook(keep)
-    try:
-        subject.logits(*batch)
-    finally:
-        hook.remove()
-    return kept[0] if kept else None
-
-
-def where_it_stops(
-    subject: Subject, *batch: Tensor | None, dtype: torch.dtype | None = None
-) -> str | None:
-    """The innermost module that is running when the model stops; None if it does not.
-
-    With a dtype: the first module before it, if any, whose output has another one,
-    although none of its inputs had.
-    """
-    if subject.module is None:
-        return None
-    with recorded(subject.module) as (finished, running):
-        try:
-            subject.logits(*batch)
-        except Fails:
-            strays = [c.name for c in finished if dtype and _leaves(c, dtype)]
-            return (strays or [running[-1].name if running else ""])[0]
-    return None
-
-
-def _leaves(call: Call, wanted: torch.dtype) -> bool:
-    """Whether floating-point outputs have another dtype, although no input had."""
-
-    def others(tensors: Sequence[Tensor]) -> bool:
-        return any(t.is_floating_point() and t.dtype != wanted for t in tensors)
-
-    return others(call.outputs) and not others(call.inputs)
-
+# --- Where it goes wrong --------------------------------------------------------------
 
 Same = Callable[[Tensor, Tensor], bool | None]
 
 
-def first_difference_of(
-    before: list[Call], after: list[Call], same: Same
-) -> str | None:
-    """The name of the first module that turns equal inputs into different outputs.
+def parting(
+    subject: Subject, one: Batch | Callable, other: Batch | Callable, same: Same
+) -> Place:
+    """Where two runs part: the first module, and the first function in it.
 
-    same(one, other) says whether two tensors agree where they should, None where they
-    cannot be compared. None if nothing differs; "" if no module's inputs agree.
+    A run is a batch for the model, or a function without arguments. same(x, y) says
+    whether tensors agree where they should, None where they cannot be compared.
     """
-    parted = [*_parted(before, after, same)]
-    return next((call.name for call, alike in parted if alike), "" if parted else None)
+    if subject.module is None:
+        return Place(None)
+    modules, functions = [], []
+    for run in (one, other):
+        with (
+            recorded(subject.module) as (finished, running),
+            recorded_functions(running) as returned,
+            suppress(Fails),
+        ):
+            run() if callable(run) else subject.logits(*run)
+        modules.append(finished)
+        functions.append(returned)
+    found = first_difference_of(*modules, same)
+    if found is None:
+        return Place(None)
+
+    def of_rows(one: Tensor, other: Tensor) -> bool | None:
+        """Of numbers and rows nobody knows to which token they belong."""
+        return same(one, other) if min(one.dim(), other.dim()) > 1 else None
+
+    inside = first_difference_of(*functions, of_rows) or Call("")
+    fits = not found.name or f"{inside.name}.".startswith(f"{found.name}.")
+    return Place(found.name, inside.function if fits else "")
 
 
-def first_call_of(before: list[Call], after: list[Call], same: Same) -> Call | None:
-    """The first call that turns equal inputs into different outputs."""
-    return next((c for c, alike in _parted(before, after, same) if alike), None)
+def first_difference_of(
+    before: Sequence[Call], after: Sequence[Call], same: Same
+) -> Call | None:
+    """The first call that turns equal inputs into different outputs.
 
-
-def _parted(
-    before: list[Call], after: list[Call], same: Same
-) -> Iterator[tuple[Call, bool]]:
-    """The calls whose outputs differ, and whether their inputs agree."""
+    None if nothing differs; a call of "" if no call's inputs agree.
+    """
+    parted = False
     for call, other in _paired(before, after):
         if not _agree(call.outputs, other.outputs, same):
-            yield call, _agree(call.inputs, other.inputs, same)
+            if _agree(call.inputs, other.inputs, same):
+                return call
+            parted = True
+    return Call("") if parted else None
 
 
-def _paired(before: list[Call], after: list[Call]) -> Iterator[tuple[Call, Call]]:
-    """The same call of both runs: the n-th of its module."""
-    rest: dict[str, list[Call]] = {}
+def _paired(before: Sequence[Call], after: Sequence[Call]) -> list[tuple[Call, Call]]:
+    """The same call of both runs: the n-th from the end of its module or function."""
+    rest: dict[tuple[str, str], list[Call]] = {}
     for call in after:
-        rest.setdefault(call.name, []).append(call)
-    for call in before:
-        if rest.get(call.name):
-            yield call, rest[call.name].pop(0)
+        rest.setdefault((call.name, call.function), []).append(call)
+    pairs = []
+    for call in reversed(before):
+        if others := rest.get((call.name, call.function)):
+            pairs.append((call, others.pop()))
+    return pairs[::-1]
 
 
 def _agree(ours: list[Tensor], theirs: list[Tensor], same: Same) -> bool:
@@ -211,14 +258,44 @@ def along(tensor: Tensor, length: int) -> int | None:
     return next((axis for axis in (1, 0) if tensor.size(axis) == length), None)
 
 
+def has_states(tensors: list[Tensor], length: int) -> bool:
+    """Whether one of these has positions of this number."""
+    return any(along(t, length) is not None for t in tensors)
+
+
 def first_nan(calls: list[Call]) -> str | None:
     """The first module that makes NaN of inputs without."""
     for call in calls:
-        made = any(t.isnan().any() for t in call.outputs if t.is_floating_point())
-        had = any(t.isnan().any() for t in call.inputs if t.is_floating_point())
+        made, had = (
+            any(t.isnan().any() for t in tensors if t.is_floating_point())
+            for tensors in (call.outputs, call.inputs)
+        )
         if made and not had:
             return call.name
     return "" if any(t.isnan().any() for c in calls for t in c.outputs) else None
+
+
+def stops_at(subject: Subject, *batch: Tensor, dtype: torch.dtype | None = None) -> str:
+    """The innermost module that is running when the model stops; "" if none is.
+
+    With a dtype: the first module before it, if any, whose output has another one,
+    although none of its inputs had.
+    """
+    if subject.module is None:
+        return ""
+
+    def others(tensors: list[Tensor]) -> bool:
+        return any(t.is_floating_point() and t.dtype != dtype for t in tensors)
+
+    with recorded(subject.module) as (finished, running):
+        try:
+            subject.logits(*batch)
+        except Fails:
+            for call in finished if dtype else ():
+                if others(call.outputs) and not others(call.inputs):
+                    return call.name
+            return running[-1].name if running else ""
+    return ""
 
 
 # --- Beside a reference ---------------------------------------------------------------
@@ -226,20 +303,16 @@ def first_nan(calls: list[Call]) -> str | None:
 
 def outputs(module: nn.Module, source: Tensor, target: Tensor) -> dict[str, Tensor]:
     """Each submodule's first output, by name, in the order in which they finish."""
-    kept, hooks = {}, []
-    for name, part in module.named_modules():
-
-        def keep(part: nn.Module, _: object, output: object, name: str = name) -> None:
-            if isinstance(output, tuple):  # as PyTorch's attention, with its weights
-                output = output[0]
-            if isinstance(output, Tensor):
-                kept.setdefault(name, output)  # and return None: no other output
-
-        hooks.append(part.register_forward_hook(keep))
-    with torch.no_grad():
-        module.eval()(source, target)
-    for hook in hooks:
-        hook.remove()
+    with (
+        recorded(module) as (finished, _),
+        in_mode(module, training=False),
+        torch.no_grad(),
+    ):
+        module(source, target)
+    kept: dict[str, Tensor] = {}
+    for call in finished:
+        if call.outputs:
+            kept.setdefault(call.name, call.outputs[0])
     return kept
 
 

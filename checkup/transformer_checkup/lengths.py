@@ -1,15 +1,14 @@
 """Sentences of any length, and of different ones on the two sides."""
 
-from contextlib import suppress
-
 from torch import nn
 
-from transformer_checkup.hooks import first_difference_of, recorded
-from transformer_checkup.hooks import where_it_stops as stops_at
-from transformer_checkup.subject import TRIED, Fails, Subject, Suspect, Unknown
-from transformer_checkup.verdict import property_check
+from .hooks import parting, stops_at
+from .subject import TRIED, Batch, Fails, Subject, Suspect, Unknown
+from .verdict import property_check
 
-PAIR = "encoder-decoder"
+AXES = "an axis comes or goes with its size: a `squeeze()` that is not told which"
+FIXED = "a mask or a table of fixed size, too short for longer sentences"
+SHORT = "a table of positions that is too short"
 
 
 @property_check("runs", "finite")
@@ -32,47 +31,29 @@ def length_generic(subject: Subject) -> str:
     return f"it takes every pair of lengths that was tried, from 1 to {longest}"
 
 
-def _too_long(subject: Subject, batch: tuple, failure: Fails) -> Fails | Unknown:
+def _too_long(subject: Subject, batch: Batch, failure: Fails) -> Fails | Unknown:
     """What to say of a model that stops: a fault, or the end of a learned table."""
-    where, most = stops_at(subject, *batch) or "", _limit(subject)
+    where, most = stops_at(subject, *batch), _limit(subject)
     if most == (subject.longest or TRIED):
-        others = "of one length on both sides" if subject.kind == PAIR else "longer"
-        return Fails(
-            f"{failure}; sentences {others} it does take",
-            suspects=_of_axes(subject, batch),
-        )
+        both = subject.kind == "encoder-decoder"
+        others = "of one length on both sides" if both else "longer"
+        said = f"{failure}; sentences {others} it does take"
+        short = subject.sentences(5, 5, rows=2)
+        where, method = parting(subject, short, batch, lambda x, y: x.dim() == y.dim())
+        return Fails(said, [] if where is None else [Suspect(where, AXES, method)])
     if isinstance(failure.__cause__, ValueError) or _is_table(subject, where, most):
         at_most = f"it takes {most} tokens at most"
         if subject.longest is None:
             return Unknown(f"{at_most}: say longest={most} if so meant")
-        short = Suspect(where, "a table of positions that is too short")
-        return Fails(f"{at_most}, {subject.longest} were asked for", suspects=[short])
-    fixed = "a mask or a table of fixed size, too short for longer sentences"
-    return Fails(
-        f"{failure}; {most} tokens are the most it takes",
-        suspects=[Suspect(where, fixed)],
-    )
-
-
-def _of_axes(subject: Subject, batch: tuple) -> list[Suspect]:
-    """The module that gives another number of axes than for sentences of five."""
-    if subject.module is None:
-        return []
-    runs = []
-    for tried in (subject.sentences(5, 5, rows=2), batch):
-        with recorded(subject.module) as (finished, _), suppress(Fails):
-            subject.logits(*tried)
-        runs.append(finished)
-    where = first_difference_of(*runs, lambda one, two: one.dim() == two.dim())
-    cause = "an axis comes or goes with its size: a `squeeze()` that is not told which"
-    return [] if where is None else [Suspect(where, cause)]
+        asked = f"{at_most}, {subject.longest} were asked for"
+        return Fails(asked, [Suspect(where, SHORT)])
+    said = f"{failure}; {most} tokens are the most it takes"
+    return Fails(said, [Suspect(where, FIXED)])
 
 
 def _is_table(subject: Subject, where: str, most: int) -> bool:
     """Whether the model stopped in a learned table of about that many positions."""
-    if not where:
-        return False
-    module = subject.module.get_submodule(where)
+    module = subject.module.get_submodule(where) if where else None
     return isinstance(module, nn.Embedding) and 0 <= module.num_embeddings - most <= 2
 
 

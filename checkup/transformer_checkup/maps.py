@@ -1,16 +1,12 @@
 """Attention maps, where a model shows them."""
 
-import functools
-
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from transformer_checkup.drawing import draw_heatmap
-from transformer_checkup.measures import about
-from transformer_checkup.state import in_mode
-from transformer_checkup.subject import Fails, Subject, Suspect, Unknown
-from transformer_checkup.verdict import property_check
+from .state import in_mode
+from .subject import Fails, Subject, Suspect, Unknown
+from .verdict import property_check
 
 SIDES = {
     "encoder": ("source", "source"),
@@ -30,7 +26,7 @@ def attention_is_sound(subject: Subject) -> str:
     """
     if subject.attention is None:
         raise Unknown("no `attention` given")
-    sides = dict(subject.sides(*subject.sentences()))
+    sides = dict(zip(subject.sides, subject.sentences(), strict=True))
     for name, pads in (("source", 2), ("target", 3)):
         if name in sides:
             sides[name][pads - 1 :, -pads:] = subject.pad
@@ -43,73 +39,40 @@ def attention_is_sound(subject: Subject) -> str:
         due, given = ", ".join(known), ", ".join(maps)
         raise Fails(f"`attention` gives maps of {given}, where there is {due}")
     for kind, layers in maps.items():
+        query, key = (sides[side] for side in known[kind])
         for layer, weights in enumerate(layers):
-            where = f"{kind}, layer {layer}"
-            query, key = _as_large(
-                subject, weights, [sides[side] for side in known[kind]], where
-            )
-            _check_rows(weights, where)
-            hidden = _hidden(subject, query, key, causal=kind == "decoder")
-            _check_hidden(weights, hidden.expand_as(weights), where)
+            _check_map(subject, weights, query, key, f"{kind}, layer {layer}")
     return "every row of weights sums to one and leaves out what is hidden"
 
 
-def _as_large(
-    subject: Subject, weights: Tensor, sides: list[Tensor], where: str
-) -> list[Tensor]:
-    """Query and key, with PADs up to the size of the map; Fails if it is too small."""
-    lengths = [side.size(1) for side in sides]
-    fits = weights.dim() == 4 and len(weights) == len(sides[0])
-    further = [n - due for n, due in zip(weights.shape[2:], lengths, strict=False)]
-    if not fits or min(further) < 0:
+def _check_map(
+    subject: Subject, weights: Tensor, query: Tensor, key: Tensor, where: str
+) -> None:
+    """Raise Fails if a map is too small, a row off its sum, or a hidden key is read."""
+    rows, due = len(query), (query.size(1), key.size(1))
+    further = [n - least for n, least in zip(weights.shape[2:], due, strict=False)]
+    if weights.dim() != 4 or len(weights) != rows or min(further) < 0:
         raise Fails(
             f"{where}: the weights have the shape {tuple(weights.shape)}, not "
-            f"({len(sides[0])}, heads, {lengths[0]}, {lengths[1]})"
+            f"({rows}, heads, {due[0]}, {due[1]})"
         )
-    longer = zip(sides, further, strict=True)
-    return [F.pad(side, (0, n), value=subject.pad) for side, n in longer]
-
-
-def _hidden(subject: Subject, query: Tensor, key: Tensor, *, causal: bool) -> Tensor:
-    """Which keys are hidden from which queries that are words."""
-    unseen = (key == subject.pad)[:, None, None]
-    if causal:
-        shape = query.size(1), key.size(1)
-        unseen = unseen | torch.ones(shape, device=key.device).triu(1).bool()
-    return unseen & (query != subject.pad)[:, None, :, None]
-
-
-def _check_rows(weights: Tensor, where: str) -> None:
     off = (weights.float().sum(-1) - 1).abs()
     if not off.max() <= 1e-3:  # NaN fails too
         raise Fails(
-            f"{where}: a row of weights is off its sum of 1 by {about(off)}",
-            suspects=[
-                Suspect("", f"the softmax of {where}: its axis, or what follows")
-            ],
+            f"{where}: a row of weights is off its sum of 1 by ≈ {off.max():.2f}",
+            [Suspect("", f"the softmax of {where}: its axis, or what follows")],
         )
-
-
-def _check_hidden(weights: Tensor, hidden: Tensor, where: str) -> None:
-    leak = weights * hidden
+    longer = zip((query, key), further, strict=True)
+    query, key = (F.pad(side, (0, n), value=subject.pad) for side, n in longer)
+    hidden = (key == subject.pad)[:, None, None]
+    if where.startswith("decoder"):
+        future = torch.ones(query.size(1), key.size(1), device=key.device).triu(1)
+        hidden = hidden | future.bool()
+    leak = weights * (hidden & (query != subject.pad)[:, None, :, None])
     if leak.max() > 1e-6:
-        row, head, query, key = (int(i[0]) for i in (leak == leak.max()).nonzero().T)
-        shown = weights[row, head]
+        _, head, at, seen = (int(i[0]) for i in (leak == leak.max()).nonzero().T)
         raise Fails(
-            f"{where}, head {head}: query {query} gives {about(leak)} to key {key}, "
+            f"{where}, head {head}: query {at} gives ≈ {leak.max():.2f} to key {seen}, "
             "which is hidden from it",
-            functools.partial(_draw_weights, shown, where),
             [Suspect("", f"the mask of {where}: missing, turned round or too late")],
         )
-
-
-def _draw_weights(weights: Tensor, where: str) -> None:
-    """A heatmap of the weights in which hidden keys have a share."""
-    draw_heatmap(
-        weights,
-        *map(range, weights.shape),
-        title=f"Weight on hidden keys: {where}",
-        xlabel="key",
-        ylabel="query",
-        label="weight",
-    )

@@ -9,9 +9,8 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
-from transformer_checkup.state import converted
-from transformer_checkup.subject import Fails, Subject
-from transformer_checkup.verdict import TOLERANCE
+from .subject import Batch, Subject
+from .verdict import TOLERANCE, if_it_runs
 
 # A model with faint weights moves its logits by order, or by a leak, far less than by
 # words; double precision tells that from rounding.
@@ -35,11 +34,6 @@ def spread(moved: float) -> str:
     return f"≈ {moved:.2g} of their spread"
 
 
-def about(values: Tensor) -> str:
-    """The largest of some values, in words."""
-    return f"≈ {values.max().item():.2f}"
-
-
 def replace_word(subject: Subject, target: Tensor, position: int) -> Tensor:
     """The target with another word at `position` of the first sentence."""
     other, words = target.clone(), target[:1, position]
@@ -47,9 +41,12 @@ def replace_word(subject: Subject, target: Tensor, position: int) -> Tensor:
     return other
 
 
-def other_words(subject: Subject, side: Tensor, vocab: int) -> Tensor:
-    """Other words in all places but the first."""
-    return torch.cat([side[:, :1], subject.next_words(side[:, 1:], vocab)], 1)
+def other_words(subject: Subject, batch: Batch) -> Batch:
+    """The batch with other words in all places but the first."""
+    return tuple(
+        torch.cat([side[:, :1], subject.next_words(side[:, 1:], size)], 1)
+        for side, size in zip(batch, subject.sides.values(), strict=True)
+    )
 
 
 def loss_of(logits: Tensor, tokens: Tensor) -> Tensor:
@@ -58,47 +55,37 @@ def loss_of(logits: Tensor, tokens: Tensor) -> Tensor:
     As an end mark any fixed id will do. States that are no logits are read by a fixed
     random vector, so that they have a gradient at all.
     """
-    if not _are_logits(logits, tokens):
+    if logits.size(-1) <= tokens.max():
         weights = torch.linspace(-1, 1, logits.size(-1), device=logits.device)
         return (logits.float() * weights.cos()).square().mean()
     labels = tokens.roll(-1, dims=1)
     return F.cross_entropy(logits.flatten(0, 1).float(), labels.flatten())
 
 
-def _are_logits(logits: Tensor, tokens: Tensor) -> bool:
-    return logits.size(-1) > int(tokens.max())
-
-
-def written(subject: Subject, batch: tuple[Tensor | None, Tensor | None]) -> Tensor:
-    """The side at whose positions the logits stand."""
-    return batch[0] if subject.kind == "encoder" else batch[1]
-
-
-@contextmanager
-def in_double(subject: Subject) -> Iterator[None]:
-    """A block in which the model computes in double precision, if it can."""
-    if subject.module is None or not _runs_in_double(subject):
-        yield
-        return
-    with converted(subject.module, to_double):
-        yield
+def with_padding(subject: Subject, batch: Batch) -> Batch:
+    """The batch with two PADs at the end of all its sentences but the first."""
+    padded = tuple(side.clone() for side in batch)
+    for side in padded:
+        side[1:, -2:] = subject.pad
+    return padded
 
 
 @contextmanager
 def exactly(subject: Subject) -> Iterator[float]:
-    """A block as exact as the model computes; gives what passes for rounding in it.
+    """A block in double precision, if the model can; gives what passes for rounding.
 
     In double precision throughout that is a billionth of the logits' spread. A model
     that takes smaller numbers on the way, as some do in a norm or a softmax, is given
     a hundred-thousandth, one that does not run in double a ten-thousandth.
     """
-    if subject.module is None or not _runs_in_double(subject):
+    if subject.module is None:
         yield TOLERANCE
         return
-    with converted(subject.module, to_double):
+    with if_it_runs(subject, to_dtype) as runs:
         with Numbers() as numbers:
             subject.logits(*subject.sentences())
-        yield EXACT if numbers.seen <= {torch.float64} else FAINT
+        exact = EXACT if numbers.seen <= {torch.float64} else FAINT
+        yield exact if runs else TOLERANCE
 
 
 class Numbers(TorchFunctionMode):
@@ -116,14 +103,6 @@ class Numbers(TorchFunctionMode):
         return given
 
 
-def to_double(tensor: Tensor) -> Tensor:
-    """A tensor of floating-point numbers in double precision, any other as it is."""
-    return tensor.double() if tensor.is_floating_point() else tensor
-
-
-def _runs_in_double(subject: Subject) -> bool:
-    with converted(subject.module, to_double):
-        try:
-            return bool(subject.logits(*subject.sentences()).isfinite().all())
-        except Fails:
-            return False
+def to_dtype(tensor: Tensor, dtype: torch.dtype = torch.float64) -> Tensor:
+    """A tensor of floating-point numbers in this dtype, any other as it is."""
+    return tensor.to(dtype) if tensor.is_floating_point() else tensor

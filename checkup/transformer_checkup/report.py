@@ -4,67 +4,34 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 
-from transformer_checkup import (
-    by_heart,
+from . import (
     crossing,
     first,
-    gradients,
     leaks,
     learning,
     lengths,
-    limits,
     maps,
-    moves,
+    numerics,
     order,
     registered,
     residuals,
     steps,
-    weights,
 )
-from transformer_checkup.subject import Subject, Suspect, says
-from transformer_checkup.verdict import (
-    CANNOT_BE_TOLD,
-    KINDS_OF,
-    REGISTERED,
-    SKIPPED,
-    Verdict,
-    not_asked_of,
-)
+from .subject import Subject, Suspect, says
+from .verdict import CANNOT_BE_TOLD, REGISTERED, SKIPPED, Verdict, not_asked_of
 
 # Every check, in the order in which they are asked.
-THEMES = (
-    first,
-    leaks,
-    lengths,
-    order,
-    steps,
-    crossing,
-    maps,
-    residuals,
-    learning,
-    gradients,
-    by_heart,
-    registered,
-    weights,
-    moves,
-    limits,
-)
+THEMES = (first, leaks, lengths, order, steps, crossing, maps, residuals, learning)
+THEMES += (registered, numerics)
 CHECKS = {
     name: check
     for module in THEMES
     for name, check in REGISTERED.items()
     if check.__module__ == module.__name__
 }
-PLAIN = {
-    "✓": "ok  ",
-    "✗": "FAIL",
-    "○": "?   ",
-    "≈": "~",
-    "–": "-",
-    "…": "...",
-    "√": "root ",
-}
-PLAIN |= {"“": '"', "”": '"', "²": "^2", "·": "*"}
+# What a console gets that has no ✓.
+PLAIN = {"✓": "ok  ", "✗": "FAIL", "○": "?   ", "≈": "~", "–": "-", "…": "..."}
+PLAIN |= {"“": '"', "”": '"', "²": "^2", "√": "root ", "·": "*"}
 READ_OFF = ("state moves", "weights shared as meant")
 NOTHING_RUNS = f"{CANNOT_BE_TOLD} “runs” fails"
 THREE_LINES = """    from transformer_checkup import Subject, examine
@@ -127,23 +94,32 @@ class Report:
     @property
     def text(self) -> str:
         """Every line, as it is printed."""
-        told = [line for v in self.verdicts for line in lines(v)]
-        return "\n".join([*told, *rest(self.verdicts), self.summary])
+        told = [line for verdict in self.verdicts for line in lines(verdict)]
+        return "\n".join([*told, *self.last_lines])
+
+    @property
+    def last_lines(self) -> list[str]:
+        """How many checks were not asked as the model does not run; the summary."""
+        left = sum(verdict.sentence == NOTHING_RUNS for verdict in self.verdicts)
+        return [f"○ {left} others: {NOTHING_RUNS}"] * bool(left) + [self.summary]
 
     @property
     def summary(self) -> str:
         """The last line: how many fail, and where to begin."""
-        if self.sound:
-            passed = sum(verdict.holds is True for verdict in self.verdicts)
-            hold = f"{passed} of {len(self.verdicts)} checks hold, none fails"
-            return f"{hold}{_untold(self.verdicts)}"
-        counted = f"{len(self.failed)} of {len(self.verdicts)} checks fail"
-        untold = sum(CANNOT_BE_TOLD in verdict.sentence for verdict in self.verdicts)
-        if untold:
-            counted += f", {untold} could not be asked"
-        if not self.suspects:
-            return counted
-        return f"{counted}; look first at {self.suspects[0].text}"
+        every = len(self.verdicts)
+        if not self.sound:
+            untold = sum(CANNOT_BE_TOLD in v.sentence for v in self.verdicts)
+            counted = f"{len(self.failed)} of {every} checks fail"
+            counted += f", {untold} could not be asked" if untold else ""
+            places = [f"; look first at {s.text}" for s in self.suspects[:1]]
+            return "".join([counted, *places])
+        passed = sum(verdict.holds is True for verdict in self.verdicts)
+        said = f"{passed} of {every} checks hold, none fails"
+        left = [verdict for verdict in self.verdicts if verdict.holds is None]
+        for what, skipped in (("could not be judged", False), ("skipped", True)):
+            names = [v.name for v in left if (v.sentence == SKIPPED) is skipped]
+            said += f", {len(names)} {what}: {', '.join(names)}" if names else ""
+        return said
 
 
 def lines(verdict: Verdict) -> list[str]:
@@ -152,24 +128,6 @@ def lines(verdict: Verdict) -> list[str]:
         return []
     places = [f"    look at {suspect.text}" for suspect in verdict.suspects]
     return [f"{verdict.mark} {verdict.text}", *places]
-
-
-def rest(verdicts: Sequence[Verdict]) -> list[str]:
-    """One line for all the checks that were not asked as the model does not run."""
-    left = sum(verdict.sentence == NOTHING_RUNS for verdict in verdicts)
-    return [f"○ {left} others: {NOTHING_RUNS}"] if left else []
-
-
-def _untold(verdicts: Sequence[Verdict]) -> str:
-    """The end of a sentence that names what was not judged."""
-    left = [verdict for verdict in verdicts if verdict.holds is None]
-    skipped = [v.name for v in left if v.sentence == SKIPPED]
-    unknown = [v.name for v in left if v.sentence != SKIPPED]
-    return "".join(
-        f", {len(names)} {what}: {', '.join(names)}"
-        for names, what in ((unknown, "could not be judged"), (skipped, "skipped"))
-        if names
-    )
 
 
 def examine(
@@ -185,10 +143,13 @@ def examine(
     def show(verdict: Verdict) -> None:
         say(*lines(verdict))
         if draw and verdict.draw is not None:
-            draw_finding(verdict.draw)
+            try:
+                verdict.draw()
+            except Exception as error:  # as without matplotlib
+                say(f"  (there is no picture: {says(error)})")
 
-    report = report_on(subject, only=only, tell=show, begin=progress)
-    say(*rest(report.verdicts), report.summary)
+    report = report_on(subject, only=only, tell=show)
+    say(*report.last_lines)
     return report
 
 
@@ -221,16 +182,12 @@ def report_on(
     *,
     only: Sequence[str] | None = None,
     tell: Callable[[Verdict], None] = lambda verdict: None,
-    begin: Callable[[str], None] = lambda name: None,
 ) -> Report:
-    """The verdicts of all checks that apply; tell(verdict) for each as it comes.
-
-    begin(text) says which check is asked now, as "3/24 same twice".
-    """
+    """The verdicts of all checks that apply; tell(verdict) for each as it comes."""
     names = dict.fromkeys(chosen(subject, only))
     known: dict[str, Verdict] = {}  # of the checks that others rest on, too
     for number, name in enumerate(names, start=1):
-        begin(f"{number}/{len(names)} {name}")
+        progress(f"{number}/{len(names)} {name}")
         if name not in known:
             known[name] = CHECKS[name](subject, known)
         tell(known[name])
@@ -248,11 +205,11 @@ def chosen(subject: Subject, only: Sequence[str] | None = None) -> list[str]:
         if name not in CHECKS:
             raise ValueError(f"no check {name!r}; they are {', '.join(CHECKS)}")
     for name in only or ():
-        if subject.kind not in KINDS_OF[name]:
+        if subject.kind not in CHECKS[name].kinds:
             raise ValueError(f"{name!r} is {not_asked_of(subject.kind)}")
     if only is not None:
         return [*only]
-    return [name for name in CHECKS if subject.kind in KINDS_OF[name]]
+    return [name for name in CHECKS if subject.kind in CHECKS[name].kinds]
 
 
 def failing(subject: Subject, only: Sequence[str] | None = None) -> tuple[str, ...]:
@@ -271,11 +228,3 @@ def assert_sound(subject: Subject, only: Sequence[str] | None = None) -> Report:
     if not report.sound:
         raise AssertionError(f"this Transformer is not sound\n{report.text}")
     return report
-
-
-def draw_finding(draw: Callable[[], None]) -> None:
-    """Draw a picture, or say in a line why there is none."""
-    try:
-        draw()
-    except Exception as error:  # of numbers that nothing can draw
-        say(f"  (there is no picture: {says(error)})")

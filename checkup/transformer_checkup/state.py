@@ -2,13 +2,8 @@
 
 import random
 import sys
-from collections.abc import Callable, Iterable, Iterator, Set
-from contextlib import (
-    AbstractContextManager,
-    ExitStack,
-    contextmanager,
-    nullcontext,
-)
+from collections.abc import Callable, Iterator, Sequence, Set
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import torch
 from torch import Tensor, nn
@@ -21,44 +16,17 @@ FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 @contextmanager
 def in_mode(module: nn.Module | None, *, training: bool) -> Iterator[None]:
     """Train or eval mode for a block; each submodule's mode comes back."""
-    before = {m: m.training for m in module.modules()} if module is not None else {}
-
-    def set_to(modes: Iterable[tuple[nn.Module, bool]]) -> None:
-        for m, mode in modes:
-            if m.training != mode:  # to set an attribute of a Module takes long
-                m.training = mode
-
-    set_to((m, training) for m in before)
+    parts = module.modules() if module is not None else ()
+    before = [(part, part.training) for part in parts]
+    for part, mode in before:
+        if mode != training:  # to set an attribute of a Module takes long
+            part.training = training
     try:
         yield
     finally:
-        set_to(before.items())
-
-
-@contextmanager
-def own_gradients(module: nn.Module) -> Iterator[None]:
-    """Start a block without gradients; the former ones come back."""
-    before = [(p, p.grad) for p in module.parameters()]
-    for p, _ in before:
-        p.grad = None
-    try:
-        yield
-    finally:
-        for p, gradient in before:
-            p.grad = gradient
-
-
-@contextmanager
-def restored(module: nn.Module) -> Iterator[None]:
-    """The parameters and buffers come back as they were, and so do the gradients."""
-    with own_gradients(module), kept_buffers(module):
-        before = [(p, p.detach().clone()) for p in module.parameters()]
-        try:
-            yield
-        finally:
-            with torch.no_grad():
-                for p, value in before:
-                    p.copy_(value)
+        for part, mode in before:
+            if part.training != mode:
+                part.training = mode
 
 
 @contextmanager
@@ -90,19 +58,6 @@ def _plain(part: nn.Module) -> dict[str, object]:
 
 
 @contextmanager
-def zeroed(parameters: list[nn.Parameter]) -> Iterator[None]:
-    """These parameters are zero for a block."""
-    before = [(p, p.data) for p in parameters]
-    for p, value in before:
-        p.data = torch.zeros_like(value)
-    try:
-        yield
-    finally:
-        for p, value in before:
-            p.data = value
-
-
-@contextmanager
 def converted(module: nn.Module, change: Callable[[Tensor], Tensor]) -> Iterator[None]:
     """change(tensor) for each registered parameter and buffer, as `.to` would do it.
 
@@ -123,6 +78,19 @@ def converted(module: nn.Module, change: Callable[[Tensor], Tensor]) -> Iterator
         for table, tensors in before:
             table.update(tensors)
         _refresh_networks(module)
+
+
+def copied(module: nn.Module) -> AbstractContextManager:
+    """A block with copies in place of all tensors: what they learn is forgotten."""
+    return converted(module, Tensor.clone)
+
+
+def zeroed(
+    module: nn.Module, parameters: Sequence[nn.Parameter]
+) -> AbstractContextManager:
+    """A block in which these parameters are zero."""
+    chosen = {id(p) for p in parameters}
+    return converted(module, lambda t: torch.zeros_like(t) if id(t) in chosen else t)
 
 
 def awake(module: nn.Module | None) -> AbstractContextManager:
@@ -206,8 +174,7 @@ def plain_path() -> Iterator[None]:
     """Without the fast path of PyTorch's encoder in eval mode.
 
     It gives NaN for a sentence of nothing but padding and stops in half precision on a
-    CPU, which the same module does not where it takes its ordinary path, in training
-    for one. That is a limit of PyTorch, and no fault of the model that uses it.
+    CPU, which its ordinary path does not. The model that uses it is not to blame.
     """
     before = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
@@ -222,11 +189,12 @@ def as_before(module: nn.Module | None, seed: int) -> Iterator[None]:
     """A block in eval mode with its own random numbers; it leaves nothing behind."""
     numpy = sys.modules.get("numpy")  # whoever draws with it has loaded it
     states = random.getstate(), numpy and numpy.random.get_state()
-    with ExitStack() as stack:
-        stack.enter_context(torch.random.fork_rng())
-        stack.enter_context(kept_buffers(module))
-        stack.enter_context(in_mode(module, training=False))
-        stack.enter_context(plain_path())
+    with (
+        torch.random.fork_rng(),
+        kept_buffers(module),
+        in_mode(module, training=False),
+        plain_path(),
+    ):
         torch.manual_seed(seed)
         try:
             yield

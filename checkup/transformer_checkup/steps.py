@@ -1,27 +1,19 @@
 """Does decoding, with caches and beams, say what the run of all tokens at once says?"""
 
 from functools import partial
-from itertools import pairwise
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
-from transformer_checkup.hooks import Call, close, first_difference_of, recorded, trace
-from transformer_checkup.leaks import BASIS, DECODES, changes_by_word
-from transformer_checkup.measures import change, spread
-from transformer_checkup.methods import first_function
-from transformer_checkup.state import in_mode
-from transformer_checkup.subject import Fails, Subject, Suspect, Unknown
-from transformer_checkup.verdict import TOLERANCE, property_check
+from .hooks import Place, close, parting
+from .leaks import changes_by_word
+from .measures import change, spread
+from .state import in_mode
+from .subject import Batch, Fails, Subject, Suspect, Unknown
+from .verdict import BASIS, DECODES, TOLERANCE, property_check
 
-Batch = tuple[Tensor | None, Tensor]
-ROWS = (
-    (0, 1, 2, 3),
-    (1, 1, 0, 2),
-    (3, 0, 0, 1),
-    (2, 2, 3, 0),
-)  # parents, again and again
+# From which row each goes on, before one step after the other, again and again.
+PARENTS = ((0, 1, 2, 3), (1, 1, 0, 2), (3, 0, 0, 1), (2, 2, 3, 0))
 
 ANEW = (
     "step by step it does otherwise: positions that start anew with the cache, a cache "
@@ -35,6 +27,7 @@ BEAMS = (
     "when beams are reordered, its cache is not, or not all of it: each row must go on "
     "from the past of its parent (`index_select` on the batch's axis)"
 )
+FUTURE = "all at once it sees the future, which no step can"
 
 
 @property_check(*BASIS, kinds=DECODES, rouse=True)
@@ -47,154 +40,93 @@ def steps_equal_parallel(subject: Subject) -> str:
     """
     if subject.steps is None and subject.beams is None:
         raise Unknown("no `steps` given")
-    source, target = subject.sentences()
+    batch = subject.sentences()
     if subject.steps is not None:
-        _compare(subject, (source, target), "", ANEW)
+        _compare(subject, batch, "", ANEW)
         if subject.left_padding and subject.kind == "decoder":
-            padded = target.clone()
-            for row in range(len(target)):
+            padded = batch[0].clone()
+            for row in range(len(padded)):
                 padded[row, :row] = subject.pad
-            _compare(subject, (None, padded), "padded in front, ", FRONT)
+            _compare(subject, (padded,), "padded in front, ", FRONT)
     if subject.beams is not None:
-        _compare_beams(subject, source, target)
+        _compare_beams(subject, *batch)
     return "step by step and all at once the logits are the same"
 
 
 def _compare(subject: Subject, batch: Batch, when: str, cause: str) -> None:
     """Raise Fails if the steps give other logits at a word."""
-    changes = change(subject.logits(*batch), _run(subject, subject.steps, *batch))
-    wrong = (changes * (batch[1] != subject.pad) > TOLERANCE).any(0).nonzero()
+    changes = _changes(subject, batch)
+    wrong = (changes > TOLERANCE).any(0).nonzero()
     if len(wrong):
+        if changes_by_word(subject, *subject.sentences()).triu(1).max() > TOLERANCE:
+            suspects = [Suspect("", FUTURE)]
+        else:
+            where, method = _first_to_part(subject, batch, int(wrong[0]))
+            suspects = [Suspect(where or "", cause, method), Suspect("", cause)]
         raise Fails(
             f"step by step, {when}the logits differ by up to "
-            f"{spread(changes[:, wrong].max().item())}, first at position "
-            f"{int(wrong[0])}",
-            suspects=_suspects(subject, batch, cause),
+            f"{spread(changes.max().item())}, first at position {int(wrong[0])}",
+            list(dict.fromkeys(suspects)),
         )
 
 
-def _run(subject: Subject, function: object, *batch: Tensor | None) -> Tensor:
+def _changes(subject: Subject, batch: Batch) -> Tensor:
+    """How far the steps' logits are from those of all tokens at once, at words."""
+    moved = change(subject.logits(*batch), _run(subject, "steps", *batch))
+    return moved.masked_fill(batch[-1] == subject.pad, 0.0)
+
+
+def _run(subject: Subject, name: str, *batch: Tensor, more: Batch = ()) -> Tensor:
     """What `steps` or `beams` give, in eval mode."""
-    name = "steps" if function is subject.steps else "beams"
+    function = getattr(subject, name)
     with in_mode(subject.module, training=False), torch.no_grad():
         try:
-            return subject.call(function, *batch)
+            return subject.call(lambda *sides: function(*sides, *more), *batch)
         except Fails as failure:
             said = str(failure).replace("the model", f"`{name}`", 1)
-            raise Fails(said, suspects=failure.suspects) from failure
+            raise Fails(said, failure.suspects) from failure
 
 
-def _compare_beams(subject: Subject, source: Tensor | None, target: Tensor) -> None:
+def _first_to_part(subject: Subject, batch: Batch, position: int) -> Place:
+    """Where the last step parts from the run all at once, of the shortest beginning.
+
+    A step has the last positions of what all tokens at once have.
+    """
+    *source, target = batch
+    for length in range(position + 1, target.size(1) + 1):
+        begun = *source, target[:, :length]
+        if _changes(subject, begun).max() > TOLERANCE:
+            break
+
+    def same(one: Tensor, other: Tensor) -> bool | None:
+        if one.dim() != other.dim():
+            return None
+        for axis, sizes in enumerate(zip(one.shape, other.shape, strict=True)):
+            one, other = (
+                t.narrow(axis, t.size(axis) - min(sizes), min(sizes))
+                for t in (one, other)
+            )
+        return close(one, other, TOLERANCE)
+
+    return parting(subject, begun, partial(_run, subject, "steps", *begun), same)
+
+
+def _compare_beams(subject: Subject, *batch: Tensor) -> None:
     """Raise Fails if a row's logits are not those of its own past."""
-    order = [ROWS[step % len(ROWS)] for step in range(target.size(1))]
+    *source, target = batch
+    order = [PARENTS[step % len(PARENTS)] for step in range(target.size(1))]
     parents = torch.tensor(order, device=target.device).T
-    if source is not None:  # all beams translate one sentence
-        source = source[:1].expand(len(target), -1)
+    source = [side[:1].expand(len(target), -1) for side in source]  # all beams' one
     past = [target[:, :1]]
     for step in range(1, target.size(1)):
         before = past[-1][parents[:, step]]
         past.append(torch.cat([before, target[:, step : step + 1]], 1))
-    due = torch.cat([subject.logits(source, p)[:, -1:] for p in past], 1)
-    found = _run(subject, lambda *sides: subject.beams(*sides, parents), source, target)
+    due = torch.cat([subject.logits(*source, p)[:, -1:] for p in past], 1)
+    found = _run(subject, "beams", *source, target, more=(parents,))
     worst = change(due, found).max().item()
     if worst > TOLERANCE:
         raise Fails(
             "with beams that change their places, the logits differ by up to "
             f"{spread(worst)} from those of each beam's own past",
-            suspects=[Suspect("", BEAMS)],
+            [Suspect("", BEAMS)],
         )
-
-
-# --- Where the steps part from the run all at once ------------------------------------
-
-
-def _suspects(subject: Subject, batch: Batch, cause: str) -> list[Suspect]:
-    """The first module, and the first function in it, that does otherwise."""
-    if changes_by_word(subject, *subject.sentences()).triu(1).max() > TOLERANCE:
-        return [Suspect("", "all at once it sees the future, which no step can")]
-    if subject.module is None:
-        return [Suspect("", cause)]
-    with recorded(subject.module) as (stepwise, _):
-        _run(subject, subject.steps, *batch)
-    align = partial(_aligned, length=batch[1].size(1))
-    where = first_difference_of(*align(trace(subject, *batch), stepwise), _same) or ""
-    runs = (
-        lambda: subject.logits(*batch),
-        lambda: _run(subject, subject.steps, *batch),
-    )
-    call = first_function(subject.module, runs, _same, align)
-    first = [Suspect(call.where, cause, call.name)] if call else []
-    return [*first, *(Suspect(w, cause) for w in dict.fromkeys((where, "")))]
-
-
-def _same(one: Tensor, other: Tensor) -> bool | None:
-    """Whether two tensors agree; of scores, those of keys that are not behind."""
-    scores = one.dim() == 4 == other.dim() and one.is_floating_point()
-    if scores and one.size(-1) == one.size(-2):
-        one, other = one.tril(), other.tril()
-    return close(one, other, TOLERANCE)
-
-
-def _aligned(
-    whole: list[Call], pieces: list[Call], length: int
-) -> tuple[list[Call], list[Call]]:
-    """The calls of both runs, those of the steps joined, one for each of the whole."""
-    counts, by_name = {}, {}
-    for call in whole:
-        counts[call.name] = counts.get(call.name, 0) + 1
-    for call in pieces:
-        by_name.setdefault(call.name, []).append(call)
-    joined, seen = [], {}
-    for call in whole:
-        number = seen[call.name] = seen.get(call.name, -1) + 1
-        parts = by_name.get(call.name, [])[number :: counts[call.name]]
-        if parts:
-            sides = [(call.inputs, [p.inputs for p in parts])]
-            sides.append((call.outputs, [p.outputs for p in parts]))
-            made = [
-                [_joined([*p], t, length) for t, *p in zip(due, *given, strict=False)]
-                for due, given in sides
-            ]
-            joined.append(Call(call.name, *made, where=call.where))
-    return whole, joined
-
-
-def _joined(parts: list[Tensor], whole: Tensor, length: int) -> Tensor:
-    """The steps' tensors as one of the whole's shape, if they are pieces of it."""
-    if len(parts) == 1 or {p.dim() for p in (*parts, whole)} - {2, 3, 4}:
-        return parts[-1]
-    if len({p.dim() for p in (*parts, whole)}) > 1:
-        return parts[-1]
-    if all(p.shape == whole.shape for p in parts):  # all anew, padded to one length
-        axis = -2 if whole.dim() > 3 and length <= whole.size(-2) else 1
-        first, last = length - len(parts), len(parts) - 1
-        rows = [min(max(0, i - first), last) for i in range(whole.size(axis))]
-        taken = [parts[part].select(axis, i) for i, part in enumerate(rows)]
-        return torch.stack(taken, axis)
-    if whole.dim() == 4 and whole.size(-1) == whole.size(-2):  # of one key more a step
-        missing = [(0, whole.size(-1) - p.size(-1)) for p in parts]
-        known = [
-            F.pad(torch.ones_like(p), m) for p, m in zip(parts, missing, strict=True)
-        ]
-        parts = [F.pad(p, m) for p, m in zip(parts, missing, strict=True)]
-        rows, known = _cat(parts, 2, whole), _cat(known, 2, whole)
-        fits = rows.shape == whole.shape
-        return torch.where(known.bool(), rows, whole) if fits else rows
-    for axis in range(1, whole.dim()):
-        sizes = [p.size(axis) for p in parts]
-        if sum(sizes) == whole.size(axis):
-            return _cat(parts, axis, whole)
-        if sizes == sorted({*sizes}) and sizes[-1] == whole.size(axis):  # all so far
-            news = [sizes[0], *(b - a for a, b in pairwise(sizes))]
-            tails = [
-                p.narrow(axis, p.size(axis) - n, n)
-                for p, n in zip(parts, news, strict=True)
-            ]
-            return _cat(tails, axis, whole)
-    return parts[-1]
-
-
-def _cat(parts: list[Tensor], axis: int, whole: Tensor) -> Tensor:
-    """The pieces behind each other; the last one if they do not fit."""
-    sizes = {(*p.shape[:axis], *p.shape[axis + 1 :]) for p in (*parts, whole)}
-    return torch.cat(parts, axis) if len(sizes) == 1 else parts[-1]

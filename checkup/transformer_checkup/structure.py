@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from torch import nn
 
-from transformer_checkup.hooks import Call
+from .hooks import Call
 
 LISTS = (nn.ModuleList, nn.Sequential)
 # q, wq, to_q, q_proj, query, qkv, kv_linear, …
@@ -16,22 +16,19 @@ MADE = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class Block:
-    """A layer of a stack: its name, the module, and the name of the stack."""
+class Block(NamedTuple):
+    """A layer of a stack."""
 
     name: str
     module: nn.Module
-    stack: str
 
 
 def lists_of_modules(module: nn.Module) -> Iterator[tuple[str, nn.Module]]:
     """Every ModuleList, Sequential and dict of layers, by name, the outer first."""
     for name, part in module.named_modules():
         of_layers = isinstance(part, nn.ModuleDict) and _is_stack(part)
-        if isinstance(part, LISTS) or (
-            of_layers and all(map(attends, part.children()))
-        ):
+        attending = of_layers and all(map(attends, part.children()))
+        if isinstance(part, LISTS) or attending:
             yield name, part
 
 
@@ -40,14 +37,9 @@ def blocks(module: nn.Module) -> list[Block]:
     found: list[Block] = []
     for name, part in module.named_modules():
         inside = any(name.startswith(f"{block.name}.") for block in found)
-        if inside or not _is_stack(part):
-            continue
-        made = [
-            Block(f"{name}.{key}".lstrip("."), child, name)
-            for key, child in part.named_children()
-            if attends(child) and matrices(child)
-        ]
-        found += made
+        for key, child in part.named_children() if _is_stack(part) else ():
+            if not inside and attends(child) and matrices(child):
+                found.append(Block(f"{name}.{key}".lstrip("."), child))
     return found
 
 
@@ -123,9 +115,9 @@ def _feeds_forward(module: nn.Module) -> bool:
     return len(others) > 2 and len(wide) > 1
 
 
-def is_norm(module: nn.Module | None) -> bool:
+def is_norm(module: nn.Module) -> bool:
     """Whether a module is a normalisation by its class."""
-    return module is not None and "norm" in type(module).__name__.lower()
+    return "norm" in type(module).__name__.lower()
 
 
 def matrices(module: nn.Module) -> list[nn.Parameter]:

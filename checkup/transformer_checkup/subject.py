@@ -9,14 +9,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from transformer_checkup.given import check_given, check_names
-from transformer_checkup.state import in_mode
+from .given import check_given, check_names
+from .state import in_mode
 
 TRIED = 40  # tokens, where no length is given
 # What PyTorch says where two dtypes meet.
 MISMATCH = re.compile("same dtype|scalar type|dtype mismatch|dtypes match")
 
 Maps = Mapping[str, Sequence[Tensor]]
+Batch = tuple[Tensor, ...]  # ids (rows, length) for each side that the model has
 
 
 def says(error: BaseException) -> str:
@@ -31,13 +32,10 @@ class Fails(Exception):
     """
 
     def __init__(
-        self,
-        text: str,
-        draw: Callable[[], None] | None = None,
-        suspects: Sequence["Suspect"] = (),
+        self, text: str, suspects: Sequence = (), draw: Callable | None = None
     ):
         super().__init__(text)
-        self.draw, self.suspects = draw, tuple(suspects)
+        self.suspects, self.draw = tuple(suspects), draw
 
 
 class Unknown(Exception):
@@ -76,15 +74,11 @@ class Subject:
         "encoder-decoder"   model(source, target) -> (batch, target_length, vocabulary)
         "decoder"           model(tokens) -> (batch, length, vocabulary)
         "encoder"           model(tokens) -> (batch, length, anything)
-    ids are (batch, length). A model with another interface needs a function of three
-    lines, as the adapters are; then `module` says where its parameters are. One
-    vocabulary is enough if both sides share it.
+    ids are (batch, length). If model is a function around a Module, `module` is that.
 
-    Conventions: `pad` is the id behind the words, `bos` the one that a translation
-    begins with, None if there is none; `special` are the other ids that are no words.
-    pad=1 with bos=0 is BART's, pad=50256 with bos=None and special=() GPT-2's, whose
-    end mark pads. `left_padding` says that the model claims to bear padding in front of
-    the words, which few do: see `padding_invariant`.
+    `pad` is the id behind the words, `bos` the one that a translation begins with, None
+    if there is none; `special` are the other ids that are no words. `left_padding`: the
+    model claims to bear padding in front, which few do, see `padding_invariant`.
 
     More to compare: `steps`, the same function computed as decoding does it, a few
     tokens at a time; `beams(…, parents)`, the same one by one, where from the second
@@ -92,20 +86,16 @@ class Subject:
     arguments, as it is trained: the mean cross-entropy of each token (behind BOS, if it
     translates) given those before it. `attention` gives the maps of a batch as
     {"encoder": …, "decoder": …, "cross": …}, those that there are, each a list with a
-    tensor (batch, heads, query_length, key_length) a layer. `longest` is a length that
-    the model must take; 40 are tried where none is given. A `trained` model is not
-    asked for its first loss, nor to learn one batch by heart. `tied` names pairs of
-    parameters that the model claims to share, `unused` modules that the logits leave
-    out on purpose. `rebuild` builds the model anew, with other weights, to load a state
-    into. `skip` names checks that do not apply.
-
-    ValueError for what makes no sense: another kind, a vocabulary of fewer than 8
-    tokens, a module that is none, `steps` of an encoder, and names in `tied` or
-    `unused` that the module does not have.
+    tensor (batch, heads, query_length, key_length) a layer. `rebuild` builds the model
+    anew, with other weights, to load a state into. `tied` names pairs of parameters
+    that the model claims to share, `unused` modules that the logits leave out on
+    purpose. `longest` is a length that it must take; 40 are tried where none is given.
+    A `trained` model is not asked for its first loss, nor to learn one batch by heart.
+    `skip` names checks that do not apply. ValueError for what makes no sense.
     """
 
     model: Callable[..., Tensor]
-    source_vocab: int
+    source_vocab: int  # and of the target, if no other is given
     target_vocab: int | None = None
     kind: str = "encoder-decoder"
     module: nn.Module | None = None
@@ -132,7 +122,7 @@ class Subject:
         if self.module is None and isinstance(self.model, nn.Module):
             object.__setattr__(self, "module", self.model)
         if self.module is not None:
-            check_names(self.module, self.tied, self.unused)
+            check_names(self)
 
     @property
     def device(self) -> torch.device:
@@ -145,33 +135,35 @@ class Subject:
         """The number of tokens that the logits are about."""
         return self.source_vocab if self.kind == "encoder" else self.target_vocab
 
+    @property
+    def sides(self) -> dict[str, int]:
+        """The sides that the model is given, in order, and their vocabularies."""
+        sizes = {"source": self.source_vocab, "target": self.target_vocab}
+        missing = {"decoder": "source", "encoder": "target"}.get(self.kind)
+        return {side: size for side, size in sizes.items() if side != missing}
+
     def sentences(
         self, source_length: int = 9, target_length: int = 8, *, rows: int = 4
-    ) -> tuple[Tensor | None, Tensor | None]:
-        """Random ids (rows, length) for both sides, no padding; None for a side less.
+    ) -> Batch:
+        """Random ids (rows, length) for each side that the model has, no padding.
 
         The targets of an encoder–decoder begin with BOS, if there is one, a decoder's
         with a word.
         """
         generator = torch.Generator().manual_seed(self.seed)
-
-        def draw(length: int, vocab: int) -> Tensor:
-            words = self.words(vocab).cpu()
+        lengths, batch = {"source": source_length, "target": target_length}, []
+        for side, vocab in self.sides.items():
+            words, length = self.words(vocab).cpu(), lengths[side]
             # No word comes twice before each came once, so that order can matter.
             drawn = [
                 words[torch.randperm(len(words), generator=generator)]
                 for _ in range(rows * math.ceil(length / len(words)))
             ]
-            return torch.cat(drawn).view(rows, -1)[:, :length].to(self.device)
-
-        source = target = None
-        if self.kind != "decoder":
-            source = draw(source_length, self.source_vocab)
-        if self.kind != "encoder":
-            target = draw(target_length, self.target_vocab)
-        if self.kind == "encoder-decoder":
-            target[:, 0] = target[:, 0] if self.bos is None else self.bos
-        return source, target
+            ids = torch.cat(drawn).view(rows, -1)[:, :length].to(self.device)
+            if self.kind == "encoder-decoder" and side == "target":
+                ids[:, 0] = ids[:, 0] if self.bos is None else self.bos
+            batch.append(ids)
+        return tuple(batch)
 
     def words(self, vocab: int) -> Tensor:
         """The ids that are words, in order."""
@@ -188,38 +180,27 @@ class Subject:
         words = self.words(vocab)
         return words[(torch.searchsorted(words, ids.contiguous()) + 1) % len(words)]
 
-    def logits(self, source: Tensor | None, target: Tensor | None) -> Tensor:
+    def logits(self, *batch: Tensor) -> Tensor:
         """The model's output, detached, in eval mode."""
         with in_mode(self.module, training=False), torch.no_grad():
-            return self.call(self.model, source, target)
+            return self.call(self.model, *batch)
 
-    def call(
-        self, function: Callable, source: Tensor | None, target: Tensor | None
-    ) -> Tensor:
-        """function(source, target), checked to be logits; raises Fails otherwise."""
-        given = [side for side in (source, target) if side is not None]
+    def call(self, function: Callable, *batch: Tensor) -> Tensor:
+        """function(*batch), checked to be logits; raises Fails otherwise."""
         try:
-            logits = function(*given)
+            logits = function(*batch)
         except Unknown:
             raise
         except Exception as error:
-            sides = self.sides(source, target)
-            sizes = ", ".join(f"{name} {tuple(side.shape)}" for name, side in sides)
+            given = zip(self.sides, batch, strict=True)
+            sizes = ", ".join(f"{side} {tuple(ids.shape)}" for side, ids in given)
             raise Fails(f"the model stops on {sizes} with {says(error)}") from error
-        shape, due = getattr(logits, "shape", None), (*given[-1].shape, self.vocab)
-        free = self.kind == "encoder"  # states or logits, of any size
-        if isinstance(logits, Tensor) and free and shape[:-1] == due[:-1]:
+        rows, length = batch[-1].shape
+        size = "any size" if self.kind == "encoder" else self.vocab
+        fits = isinstance(logits, Tensor) and logits.shape[:-1] == (rows, length)
+        if fits and size in ("any size", logits.size(-1)):
             return logits
-        if not isinstance(logits, Tensor) or tuple(shape) != due:
-            what = type(logits).__name__ if shape is None else tuple(shape)
-            sizes = [*map(str, due[:-1]), "any size" if free else str(due[-1])]
-            expected = f"({', '.join(sizes)})"
-            raise Fails(f"the model gives {what} where logits {expected} are expected")
-        return logits
-
-    def sides(
-        self, source: Tensor | None, target: Tensor | None
-    ) -> list[tuple[str, Tensor]]:
-        """The sides that the model has, by name."""
-        sides = {"source": source, "target": target}
-        return [(name, side) for name, side in sides.items() if side is not None]
+        shape = getattr(logits, "shape", None)
+        what = type(logits).__name__ if shape is None else tuple(shape)
+        due = f"({rows}, {length}, {size})"
+        raise Fails(f"the model gives {what} where logits {due} are expected")

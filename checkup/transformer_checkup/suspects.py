@@ -1,11 +1,10 @@
 """The usual suspects at the module where something first goes wrong."""
 
 import re
-from dataclasses import replace
 
-from transformer_checkup.places import Place
-from transformer_checkup.structure import attends, is_attention, is_norm
-from transformer_checkup.subject import Subject, Suspect
+from .hooks import Place
+from .structure import attends, is_attention, is_norm
+from .subject import Subject, Suspect
 
 MIXED = (
     "its heads are cut or joined by `view` on mixed axes, or its softmax runs over "
@@ -55,29 +54,21 @@ def of_leak(subject: Subject, place: Place, leak: str) -> list[Suspect]:
 
     The place is the first that is touched.
     """
-    first, *others = _of_leak(subject, place.where, leak)
-    return [replace(first, method=place.method), *others]
-
-
-def _of_leak(subject: Subject, where: str | None, leak: str) -> list[Suspect]:
+    where, cause = place.where, CAUSES[leak]
     if where is None:
-        return [Suspect("", CAUSES[leak].replace("its ", "a ", 1))]
+        return [Suspect("", cause.replace("its ", "a ", 1))]
     if not where:
-        return [Suspect("", OUTSIDE[leak])]
+        return [Suspect("", OUTSIDE[leak], place.method)]
+    first, then = cause, Suspect("", OUTSIDE[leak])
     module = subject.module.get_submodule(where)
     if is_norm(module):
-        return [Suspect(where, OVER_POSITIONS), Suspect(where, CAUSES[leak])]
-    if leak == "front":
-        return [Suspect(where, CAUSES[leak]), Suspect("", OUTSIDE[leak])]
-    if not attends(module) and not is_attention(where, module):
-        return [Suspect(where, OF_ALL), Suspect(where, CAUSES[leak])]
-    if leak == "future" and re.search(CROSS, where.lower()):
-        return [Suspect(where, CAUSES[leak]), Suspect(where, OF_TARGET)]
-    if is_attention(where, module) or leak != "batch":
-        return [Suspect(where, CAUSES[leak]), Suspect(where, MIXED)]
-    return [Suspect(where, CAUSES[leak]), Suspect("", OUTSIDE[leak])]
-
-
-def of_memory(place: Place) -> list[Suspect]:
-    """Where one call leaves something for the next."""
-    return [Suspect(place.where or "", REMEMBERS, place.method), Suspect("", REMEMBERS)]
+        first, then = OVER_POSITIONS, Suspect(where, cause)
+    elif leak != "front":
+        attention = is_attention(where, module)
+        if not attention and not attends(module):
+            first, then = OF_ALL, Suspect(where, cause)
+        elif leak == "future" and re.search(CROSS, where.lower()):
+            then = Suspect(where, OF_TARGET)
+        elif attention or leak != "batch":
+            then = Suspect(where, MIXED)
+    return [Suspect(where, first, place.method), then]

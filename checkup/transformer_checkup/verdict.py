@@ -6,16 +6,21 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 
 import torch
+from torch import Tensor, nn
 
-from transformer_checkup.given import KINDS
-from transformer_checkup.state import as_before, awake, converted
-from transformer_checkup.subject import Fails, Subject, Suspect, Unknown
+from .given import KINDS
+from .state import as_before, awake, converted
+from .subject import Fails, Subject, Suspect, Unknown
 
 # Changes of the logits are measured in their own standard deviation. Rounding moves
 # them by about a millionth of it; what a model means to say moves them by far more.
 TOLERANCE = 1e-4
 CANNOT_BE_TOLD = "cannot be told while"
 SKIPPED = "skipped, as was asked"
+BASIS = ("runs", "finite", "same twice")  # what most checks rest on
+DECODES = ("encoder-decoder", "decoder")
+WIDER = "; its weights of 16 bits are examined in 32"
+NARROW = (torch.float16, torch.bfloat16)
 
 
 @dataclass(frozen=True)
@@ -42,11 +47,8 @@ class Verdict:
         return f"{self.name}: {self.sentence}"
 
 
-Check = Callable[[Subject], Verdict]
-
+Check = Callable[..., Verdict]
 REGISTERED: dict[str, Check] = {}
-KINDS_OF: dict[str, tuple[str, ...]] = {}
-NEEDS: dict[str, tuple[str, ...]] = {}
 
 
 def property_check(
@@ -64,42 +66,37 @@ def property_check(
         name = check.__name__.replace("_", " ")
 
         @functools.wraps(check)
-        def judge(
-            subject: Subject, earlier: dict[str, Verdict] | None = None
-        ) -> Verdict:
+        def judge(subject: Subject, earlier: dict | None = None) -> Verdict:
             if name in subject.skip:
                 return Verdict(name, None, SKIPPED)
+            if subject.kind not in kinds:
+                return Verdict(name, None, not_asked_of(subject.kind))
             known = {} if earlier is None else earlier
             for need in needs:
                 if need not in known:
                     known[need] = REGISTERED[need](subject, known)
                 if known[need].holds is False:
                     return Verdict(name, None, f"{CANNOT_BE_TOLD} “{need}” fails")
-            return _judged(name, check, subject, rouse=rouse)
+            # What the check does to the model is undone.
+            with (
+                as_before(subject.module, subject.seed),
+                in_32_bits(subject) as wider,
+                awake(subject.module) if rouse else nullcontext(),
+            ):
+                try:
+                    told = check(subject) + WIDER * (wider and not needs)
+                    return Verdict(name, True, told)
+                except Fails as failure:
+                    why = failure.draw, failure.suspects
+                    return Verdict(name, False, str(failure), *why)
+                except Unknown as reason:
+                    return Verdict(name, None, str(reason))
 
-        REGISTERED[name], KINDS_OF[name], NEEDS[name] = judge, kinds, needs
+        judge.kinds = kinds
+        REGISTERED[name] = judge
         return judge
 
     return make
-
-
-def _judged(
-    name: str, check: Callable[[Subject], str], subject: Subject, *, rouse: bool
-) -> Verdict:
-    """Ask one check; what it does to the model is undone."""
-    try:
-        with as_before(subject.module, subject.seed), in_32_bits(subject) as widened:
-            if subject.kind not in KINDS_OF[name]:
-                raise Unknown(not_asked_of(subject.kind))
-            with awake(subject.module) if rouse else nullcontext():
-                said = check(subject)
-            if widened and not NEEDS[name]:  # the first of all
-                said += "; its weights of 16 bits are examined in 32"
-            return Verdict(name, True, said)
-    except Fails as failure:
-        return Verdict(name, False, str(failure), failure.draw, failure.suspects)
-    except Unknown as reason:
-        return Verdict(name, None, str(reason))
 
 
 def not_asked_of(kind: str) -> str:
@@ -113,25 +110,29 @@ def in_32_bits(subject: Subject) -> Iterator[bool]:
 
     Tolerances are those of 32 bits; 16 bits round to a hundredth.
     """
-    module = subject.module
-    narrow = (torch.float16, torch.bfloat16)
-    if module is None or not any(p.dtype in narrow for p in module.parameters()):
+    parameters = subject.module.parameters() if subject.module is not None else ()
+    if not any(p.dtype in NARROW for p in parameters):
         yield False
         return
+    with if_it_runs(subject, lambda t: t.float() if t.dtype in NARROW else t) as runs:
+        yield runs
+
+
+@contextmanager
+def if_it_runs(subject: Subject, change: Callable[[Tensor], Tensor]) -> Iterator[bool]:
+    """A block with all tensors changed, if the model gives numbers so."""
     with ExitStack() as stack:
-        stack.enter_context(
-            converted(module, lambda t: t.float() if t.dtype in narrow else t)
-        )
+        stack.enter_context(converted(subject.module, change))
         try:
-            subject.logits(*subject.sentences())
+            runs = bool(subject.logits(*subject.sentences()).isfinite().all())
         except Fails:
+            runs = False
+        if not runs:
             stack.close()
-            yield False
-        else:
-            yield True
+        yield runs
 
 
-def module_of(subject: Subject):  # noqa: ANN201
+def module_of(subject: Subject) -> nn.Module:
     """The subject's module; Unknown if it has none."""
     if subject.module is None:
         raise Unknown("no `module` given, so there are no parameters to look at")

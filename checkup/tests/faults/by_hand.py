@@ -230,10 +230,7 @@ def lost_in_one_layer(model: nn.Module) -> None:
 
 
 @fault(
-    "cross-attention with keys of the target",
-    EINSUM,
-    "decoder.1.cross_att",
-    "target",
+    "cross-attention with keys of the target", EINSUM, "decoder.1.cross_att", "target"
 )
 def keys_of_target(model: nn.Module) -> None:
     """`cross(x, x)` in one layer: it reads its own side, future and all."""

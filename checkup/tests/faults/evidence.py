@@ -9,7 +9,6 @@ from faults.specimens import COURSE, HUGGING_FACE, READING
 from lessons.lesson15.adapters import of_course
 from lessons.lesson16.adapters import of_reading
 from transformer_checkup.adapters import of_hugging_face
-from transformer_checkup.report import CHECKS, READ_OFF, Report, chosen
 from transformer_checkup.subject import Subject, Suspect
 
 OFFERED = ("steps", "beams", "loss", "left_padding")  # beside its forward
@@ -31,21 +30,6 @@ def examined(fault: Fault, seed: int = 0, **options) -> Subject:
     model = fault.build(seed=seed)
     rebuild = {"rebuild": lambda: examined(fault, seed=seed + 1)}
     return subject_of(fault.specimen, model, **rebuild, **options)
-
-
-def brief_report(subject: Subject) -> Report:
-    """A report whose first two suspects are those of the full one, as they come first.
-
-    Once they are found, only what is read off the modules is asked, which goes before.
-    """
-    known, report = {}, Report(())
-    for name in chosen(subject):
-        if len(report.suspects) > 1 and name not in READ_OFF:
-            continue
-        if name not in known:
-            known[name] = CHECKS[name](subject, known)
-        report = Report((*report.verdicts, known[name]))
-    return report
 
 
 def names_it(fault: Fault, suspects: Sequence[Suspect]) -> bool:

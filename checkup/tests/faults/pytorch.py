@@ -13,10 +13,7 @@ CAUSAL, ENCODER = "nn.TransformerEncoder, causal", "nn.TransformerEncoder"
 
 
 @fault(
-    "batch_first forgotten",
-    BATCH,
-    "core.encoder core.encoder.layers.0",
-    "batch axes",
+    "batch_first forgotten", BATCH, "core.encoder core.encoder.layers.0", "batch axes"
 )
 def batch_first_forgotten(model: nn.Module) -> None:
     """Exorust/TorchLeet, issue 5: sentences attend to each other, not words."""

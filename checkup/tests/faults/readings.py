@@ -24,10 +24,7 @@ def clones_kept(model: nn.Module) -> None:
 
 
 @fault(
-    "the annotated -1e9",
-    A,
-    "model.encoder.layers.0.self_attn",
-    "16 half -1e9 finfo",
+    "the annotated -1e9", A, "model.encoder.layers.0.self_attn", "16 half -1e9 finfo"
 )
 def minus_a_billion(model: nn.Module) -> None:
     """As the text has it: right in 32 bits, no number in 16."""

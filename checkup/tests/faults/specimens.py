@@ -105,9 +105,7 @@ def of_pytorch() -> list[Specimen]:
     return [
         torch_s(name="nn.Transformer", kind=BOTH, build=seq2seq()),
         torch_s(
-            name="nn.Transformer, norm first",
-            kind=BOTH,
-            build=seq2seq(norm_first=True),
+            name="nn.Transformer, norm first", kind=BOTH, build=seq2seq(norm_first=True)
         ),
         torch_s(
             name="nn.Transformer, length first",
