@@ -69,6 +69,11 @@ def test_another_row_has_the_same_article():
     order = same_article(articles)
     assert torch.equal(articles[order], articles)
     assert (order != torch.arange(5)).all() and len({*order.tolist()}) == 5
+    nouns = torch.tensor([1, 3, 1, 4, 2, 2])
+    articles = torch.tensor([5, 7, 5, 7, 5, 5])
+    order = same_article(articles, nouns)
+    assert torch.equal(articles[order], articles)
+    assert (nouns[order] != nouns).all() and len({*order.tolist()}) == 6
 
 
 def test_noun_phrases_are_what_they_say():

@@ -85,12 +85,18 @@ def record_contexts(model: nn.Module) -> Iterator[dict[str, Tensor]]:
             hook.remove()
 
 
-def same_article(articles: Tensor) -> Tensor:
-    """For each row, the number of another row with the same article, (batch,)."""
+def same_article(articles: Tensor, nouns: Tensor | None = None) -> Tensor:
+    """For each row, the number of another row with the same article, (batch,).
+
+    Given the nouns, too, (batch,), it has another noun, if none fills half of its rows.
+    """
     order = torch.arange(len(articles))
     for article in articles.unique():
-        rows = (articles == article).nonzero()[:, 0]
-        order[rows] = rows.roll(1)
+        rows, step = (articles == article).nonzero()[:, 0], 1
+        if nouns is not None:
+            rows = rows[nouns[rows].argsort(stable=True)]
+            step = nouns[rows].unique(return_counts=True)[1].max().item()
+        order[rows] = rows.roll(step)
     return order
 
 

@@ -22,7 +22,7 @@ class BytePairs:
     """Byte-pair encoding: text is bytes, and frequent neighbours are joined.
 
     Ids are the special tokens, then the 256 bytes, then the joined pairs as learnt.
-    Sennrich et al. 2016, section 3.2.
+    Sennrich et al. 2016, section 3.2, from letters; bytes: Radford et al. 2019.
     """
 
     def __init__(self) -> None:

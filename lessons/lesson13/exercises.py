@@ -1,8 +1,7 @@
 """The exercises of lesson 13: a byte-pair tokenizer, and the paired bootstrap."""
 
 import math
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -23,12 +22,20 @@ from lessons.lesson13.byte_pairs import BytePairs, spaced_words
 def used(tokenizer: type) -> Callable:
     """What comes of a tokenizer's class: its size, ids, and the texts they spell."""
 
-    def use(texts: list[str], vocab_size: int, sentences: list[str]) -> tuple:
+    def use(
+        texts: list[str], vocab_size: int, sentences: list[str], spelt: Sequence = ()
+    ) -> tuple:
         made = tokenizer.train(texts, vocab_size=vocab_size)
         if not isinstance(made, tokenizer):
             raise Wrong(f"`train` returns {made!r:.40}: let it return a tokenizer")
+        if len(made) > vocab_size:
+            text = "`vocab_size` counts the 4 special tokens and the 256 bytes, too"
+            raise Wrong(f"too many merges: {text}")
         rows = [_plain(made.encode(sentence)) for sentence in sentences]
-        return len(made), rows, [made.decode([BOS, *row, EOS]) for row in rows]
+        if {BOS, EOS} & {i for row in rows for i in row}:
+            raise Wrong("`encode` adds <bos> or <eos>: it gives the text's ids alone")
+        decoded = [made.decode([BOS, *row, EOS]) for row in [*rows, *spelt]]
+        return len(made), rows, decoded
 
     use.__name__ = "BytePairs"
     return use
@@ -72,56 +79,31 @@ class _AcrossWords(BytePairs):
         return super()._bytes(word.replace("Ġ", " "))
 
 
-class _CountedOnce(BytePairs):
+class _SplitAtSpaces(BytePairs):
     @classmethod
     def train(cls, texts: list[str], *, vocab_size: int) -> BytePairs:
-        self, words = cls(), [word for text in texts for word in spaced_words(text)]
-        pairs = Counter(pair for word in words for pair in pairwise(self._bytes(word)))
-        for (left, right), _ in pairs.most_common(vocab_size - len(self)):
-            self.merges[left, right] = len(self)
-            self.pieces.append(self.pieces[left] + self.pieces[right])
-        return self
+        texts = [word for text in texts for word in text.split()]
+        return super().train(texts, vocab_size=vocab_size)
+
+    def encode(self, text: str) -> list[int]:
+        return super().encode(" ".join(text.split()))
 
 
-class _MergesAlone(BytePairs):
+class _Unweighted(BytePairs):
     @classmethod
     def train(cls, texts: list[str], *, vocab_size: int) -> BytePairs:
-        return super().train(texts, vocab_size=vocab_size + 260)
+        words = {word for text in texts for word in spaced_words(text)}
+        words = sorted(word.removeprefix(" ") for word in words)
+        return super().train(words, vocab_size=vocab_size)
 
 
-class _NoSpecialTokens(BytePairs):
-    def __init__(self) -> None:
-        super().__init__()
-        self.pieces = self.pieces[4:]
-
-    def _bytes(self, word: str) -> list[int]:
-        return [*word.encode()]
-
-
-class _OncePerWord(BytePairs):
-    def _join(self, ids: list[int], pair: tuple[int, int]) -> list[int]:
-        place = [*pairwise(ids)].index(pair) if pair in pairwise(ids) else len(ids)
-        return (
-            ids[:place] + super()._join(ids[place : place + 2], pair) + ids[place + 2 :]
-        )
-
+class _LastFirst(BytePairs):
     def encode(self, text: str) -> list[int]:
         found = []
         for ids in map(self._bytes, spaced_words(text)):
-            for pair in self.merges:
-                ids = self._join(ids, pair)
+            while pairs := {*pairwise(ids)} & self.merges.keys():
+                ids = self._join(ids, max(pairs, key=self.merges.get))
             found += ids
-        return found
-
-
-class _LongestFirst(BytePairs):
-    def encode(self, text: str) -> list[int]:
-        found = []
-        for word in map(str.encode, spaced_words(text)):
-            while word:
-                fits = [x for x in self.pieces if x and word.startswith(x)]
-                found.append(self.pieces.index(max(fits, key=len)))
-                word = word[len(self.pieces[found[-1]]) :]
         return found
 
 
@@ -129,11 +111,6 @@ class _EachAlone(BytePairs):
     def decode(self, ids: list[int]) -> str:
         pieces = (self.pieces[i].decode(errors="replace") for i in ids)
         return "".join(pieces).removeprefix(" ")
-
-
-class _SpaceKept(BytePairs):
-    def decode(self, ids: list[int]) -> str:
-        return b"".join(self.pieces[i] for i in ids).decode(errors="replace")
 
 
 # As far as is asked, one pair alone is the most frequent at each time.
@@ -158,28 +135,28 @@ byte_pairs = _OfAClass(
             praise="double letters, new letters, and signs of several bytes",
         ),
         _probe(
-            *(CATS, 270, "that hatch", "two  spaces", "", "<eos>"),
+            *(CATS, 270, "that hatch", "two  spaces", "", " a", "a ", "<eos>"),
             praise="words stay apart; the text comes back as it was",
+        ),
+        _probe({"ab": 1, "a": 1}, 300, "ab", when="if few pairs are left: "),
+        _probe(
+            *(HUNDE, 261, "Hund"),
+            spelt=[[4 + 0x20, 4 + 0xC3]],
+            when='of bytes that spell no letter, with errors="replace": ',
         ),
     ],
     {
         "pairs are joined across words: cut each text with `spaced_words`, and count "
         "within its words": used(_AcrossWords),
-        "the pairs are counted only once: after each merge, join it in all words and "
-        "count anew": used(_CountedOnce),
-        "too many merges: `vocab_size` counts the 4 special tokens and the 256 bytes, "
-        "too": used(_MergesAlone),
-        "the ids of the bytes begin at 0: the special tokens have 0 to 3": used(
-            _NoSpecialTokens
+        "the text is cut at spaces alone, and spaces are lost: cut it with "
+        "`spaced_words`": used(_SplitAtSpaces),
+        "each different word counts once: count its pairs as often as it occurs": used(
+            _Unweighted
         ),
-        "a pair is joined once a word: join it wherever it stands": used(_OncePerWord),
-        "`encode` takes the longest piece that fits: join the pairs in the order in "
-        "which they were learnt": used(_LongestFirst),
+        "`encode` joins first what was learnt last: join the pairs in the order in "
+        "which they were learnt": used(_LastFirst),
         "`decode` reads each piece alone: a letter such as ü has two bytes, so join "
         "all bytes first": used(_EachAlone),
-        "`decode` leaves a space in front: `spaced_words` had put it there": used(
-            _SpaceKept
-        ),
     },
     results=("len(…)", "encode(…)", "decode(…)"),
     lesson="13",
@@ -188,6 +165,14 @@ byte_pairs = _OfAClass(
 # ------------------------------------------------------------ 13.2 the paired bootstrap
 
 QUANTILES, ROUNDING = (0.025, 0.975), 1e-4
+
+
+class _Plain(Probe):
+    """Tensors that ask for no gradient, so that numpy's quantile may take them."""
+
+    def leaves(self) -> tuple[list, dict]:
+        """Copies of the arguments."""
+        return [x.clone() for x in self.inputs], {}
 
 
 def _two_systems(
@@ -208,7 +193,7 @@ def _two_systems(
 
     ours, theirs = map(counts, skills)
     draws = torch.randint(sentences, (resamples, sentences), generator=chance)
-    return Probe(ours, theirs, draws, **said)
+    return _Plain(ours, theirs, draws, **said)
 
 
 def _differences(ours: Tensor, theirs: Tensor, draws: Tensor) -> Tensor:
