@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from helpers import EOS, caching
+from helpers import BOS, EOS, PAD, caching
 from helpers.caching import AttentionCache
 from helpers.decoder import DecoderLayer
-from helpers.exercise import Exercise, Probe, Wrong
+from helpers.exercise import Exercise, Outcome, Probe, Wrong, differs
 from helpers.layers import LayerSizes
 from lessons.lesson11 import search
 
@@ -58,7 +58,20 @@ def _with_caches(
         found = f"after the step, `past` holds {len(past)} keys, not {past.before + 1}"
         raise Wrong(f"{found}: `past.extend` appends the new one, and returns all")
     kept = [past.keys, past.values, source.keys, source.values]
-    return tuple(copy.copy(x).detach() if x is not None else x for x in (output, *kept))
+    return tuple(copy.copy(x).detach() if x is not None else x for x in (*kept, output))
+
+
+class _Step(Exercise):
+    """An exercise that says which cache is wrong, and only then that the output is."""
+
+    def _described(self, yours: Outcome, due: Outcome) -> str:
+        if yours.error:
+            return super()._described(yours, due)
+        names = "past.keys", "past.values", "source.keys", "source.values"
+        names = (*(f"after the step, `{name}`" for name in names), "the result")
+        both = zip(names, yours.output, due.output, strict=True)
+        found = ((name, differs(one, other)) for name, one, other in both)
+        return next(f"{name} {text}" for name, text in found if text)
 
 
 def _wrong_step(
@@ -103,7 +116,7 @@ def _wrong_step(
     return x
 
 
-layer_step = Exercise(
+layer_step = _Step(
     caching.layer_step,
     [
         _step((2, 4), 3, 4, None, praise="a step after four tokens, norm first"),
@@ -201,6 +214,17 @@ def _world(seed: int, size: int, longest: int, vocabulary: int = 7, **said) -> P
     return Probe(scores, size, longest, when=before, **said)
 
 
+def _late(tokens: list[int]) -> Tensor:
+    """next_scores of a vocabulary of 7, where the ninth or tenth beginning wins."""
+    logits = -0.05 * torch.arange(7.0)
+    logits[[PAD, BOS]] = -math.inf
+    if len(tokens) < 2:
+        logits[EOS] = -9.0
+    elif tokens == [5, 4]:
+        logits[EOS] = 9.0
+    return logits.log_softmax(dim=0)
+
+
 beam_search = Exercise(
     search.beam_search,
     [
@@ -211,6 +235,8 @@ beam_search = Exercise(
         _world(2, 1, 8, praise="a beam of 1 is greedy decoding"),
         _world(3, 341, 4, praise="a beam that drops nothing finds the best sentence"),
         _world(4, 4, 12, 9),
+        _world(25, 12, 7),  # here a length penalty at the end finds another sentence
+        Probe(_late, 12, 5, when="with beam_size=12 and a vocabulary of 7: "),
         _world(5, 30, 1, 12, praise="other lengths and vocabularies work, too"),
     ],
     {
