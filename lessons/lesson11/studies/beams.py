@@ -38,7 +38,7 @@ def rows(*, tiny: bool = False) -> Iterator[dict]:
         return
     for seed in SEEDS:
         yield from unsure(seed, trained_toy(epochs=1, seed=seed))
-    for seed in SEEDS:
+    for seed in SEEDS[:2]:  # these take seven times as long
         yield from sure(seed, trained_toy(seed=seed))
 
 
