@@ -269,7 +269,7 @@ run = _Run(
 
 # ------------------------------------------------------------ 10.2 which will fail
 
-# {food: whether a quarter of its sentences go wrong, in the mean of the study's seeds}.
+# {food: whether a third of its sentences go wrong, in the mean of the study's seeds}.
 FAILS = {
     "some good soup": True,
     "the good soup": False,
