@@ -44,23 +44,22 @@ def rate(steps_per_epoch: int, epochs: int, peak: float) -> None:
 
 
 def soups(table: pd.DataFrame) -> None:
-    """How many of 53 are wrong, by what is left out: a mark for each seed."""
-    figure, panels = plt.subplots(3, 1, figsize=(5.4, 4.6), sharex=True)
+    """How many of 53 are wrong, by what is left out: two marks for each seed."""
+    figure, panels = plt.subplots(3, 1, figsize=(5.4, 5.4), sharex=True)
     for food, ax in zip(FOODS, panels, strict=True):
         for row, name in enumerate(LEFT_OUT):
             chosen = table[(table["food"] == food) & (table["left_out"] == name)]
-            wrong = chosen.sort_values("seed")["wrong"].tolist()
-            # Equal numbers would hide each other: seeds lie a little below each other.
-            places = [
-                row + 0.13 * (i - (len(wrong) - 1) / 2) for i in range(len(wrong))
-            ]
-            look = {"color": COLOURS[row], "markersize": 6, "alpha": 0.9}
-            ax.plot(wrong, places, MARKS[row], **look, clip_on=False)
-            ax.axhline(row, color="grey", linewidth=0.4, zorder=0)
+            for kind, start in (("de", row - 0.2), ("other", row + 0.2)):
+                counts = chosen.sort_values("seed")[kind].tolist()
+                # Equal numbers would hide each other: a seed lies below the other.
+                places = [start + 0.07 * (i - 2) for i in range(len(counts))]
+                look = {"color": COLOURS[row], "markersize": 5, "clip_on": False}
+                look |= {"markerfacecolor": "white"} if kind == "other" else {}
+                ax.plot(counts, places, MARKS[row], **look)
         ax.set_yticks(range(3), [*LEFT_OUT.values()])
         ax.set(ylim=(2.6, -0.6), xlim=(-1, 54))
         ax.set_title(food, fontsize=10)
     panels[1].set_ylabel("left out of the training")
-    panels[2].set_xlabel("wrong of 53 (a mark is a seed)")
-    figure.suptitle("Without the 272: soup mostly right, cakes all wrong", fontsize=11)
+    panels[2].set_xlabel("of 53: with a wrong “de” (filled), wrong otherwise (hollow)")
+    figure.suptitle("Without the 272: hardly a wrong “de”, but no right cakes", size=11)
     plt.show()

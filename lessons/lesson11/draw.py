@@ -110,10 +110,10 @@ def draw_tree(
 def wider_beams(runs: pd.DataFrame, wanted: float, *, title: str) -> None:
     """What beams of several sizes write: tokens a sentence, and BLEU over greedy.
 
-    runs: a row for each smoothing, seed and beam; wanted: the references' tokens.
+    runs: a row for each factor, seed and beam; wanted: the references' tokens.
     """
-    kinds = {0.1: "with label smoothing", 0.0: "without"}
-    table = runs.assign(student=runs["smoothing"].map(kinds))
+    kinds = {1.0: "as trained", 1.5: "logits × 1.5"}
+    table = runs.assign(student=runs["factor"].map(kinds))
     table["beam"] = table["beam"].astype(str)
     _, (upper, lower) = plt.subplots(2, 1, figsize=(5.4, 5), sharex=True)
     for ax, y in ((upper, "tokens"), (lower, "gain")):

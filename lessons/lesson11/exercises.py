@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from helpers import EOS, caching
+from helpers import BOS, EOS, PAD, caching
 from helpers.caching import AttentionCache
 from helpers.decoder import DecoderLayer
-from helpers.exercise import Exercise, Probe, Wrong
+from helpers.exercise import Exercise, Outcome, Probe, Wrong, differs
 from helpers.layers import LayerSizes
 from lessons.lesson11 import search
 
@@ -58,7 +58,20 @@ def _with_caches(
         found = f"after the step, `past` holds {len(past)} keys, not {past.before + 1}"
         raise Wrong(f"{found}: `past.extend` appends the new one, and returns all")
     kept = [past.keys, past.values, source.keys, source.values]
-    return tuple(copy.copy(x).detach() if x is not None else x for x in (output, *kept))
+    return tuple(copy.copy(x).detach() if x is not None else x for x in (*kept, output))
+
+
+class _Step(Exercise):
+    """An exercise that says which cache is wrong, and only then that the output is."""
+
+    def _described(self, yours: Outcome, due: Outcome) -> str:
+        if yours.error:
+            return super()._described(yours, due)
+        names = "past.keys", "past.values", "source.keys", "source.values"
+        names = (*(f"after the step, `{name}`" for name in names), "the result")
+        both = zip(names, yours.output, due.output, strict=True)
+        found = ((name, differs(one, other)) for name, one, other in both)
+        return next(f"{name} {text}" for name, text in found if text)
 
 
 def _wrong_step(
@@ -71,10 +84,10 @@ def _wrong_step(
     alone: bool = False,
     behind: bool = False,
     raw: bool = False,
-    swapped: bool = False,
     masked: bool = True,
     grows: bool = False,
     residual: bool = True,
+    bare: bool = False,
     sublayers: int = 3,
 ) -> Tensor:
     """A step, and with other options what is wrong with it."""
@@ -88,7 +101,7 @@ def _wrong_step(
             heads = new
         if behind and old[0] is not None:
             heads = old
-        return attention.attend(y, *(heads[::-1] if swapped else heads))
+        return attention.attend(y, *heads)
 
     def look_at_source(y: Tensor) -> Tensor:
         attention = layer.cross_attention
@@ -99,11 +112,14 @@ def _wrong_step(
 
     parts = [look_back, look_at_source, layer.feed_forward]
     for part, around in [*zip(parts, layer.residuals, strict=True)][:sublayers]:
-        x = around(x, part) if residual else part(x)
+        if bare:
+            x = x + part(x)
+        else:
+            x = around(x, part) if residual else part(x)
     return x
 
 
-layer_step = Exercise(
+layer_step = _Step(
     caching.layer_step,
     [
         _step((2, 4), 3, 4, None, praise="a step after four tokens, norm first"),
@@ -122,9 +138,8 @@ layer_step = Exercise(
         ),
         "keys and values are made from x: make them from what the residual hands "
         "over": partial(_wrong_step, raw=True),
-        "keys and values are swapped in the self-attention": partial(
-            _wrong_step, swapped=True
-        ),
+        "the norm is missing: `layer.residuals[0](x, …)` adds the sublayer's output "
+        "and normalises, too": partial(_wrong_step, bare=True),
         "the source's cache grows: it stays, so attend to `source.keys` and "
         "`source.values` as they are": partial(_wrong_step, grows=True),
         "padding of the source is seen: hand `memory_mask` to the "
@@ -147,7 +162,15 @@ def _ids(output: Any, *inputs: Any) -> list[int]:
     ids = output.tolist() if isinstance(output, Tensor) else output
     if not isinstance(ids, list | tuple) or any(isinstance(x, list) for x in ids):
         raise Wrong("return the ids of one hypothesis, a list")
-    return [int(x) for x in ids]
+    ids, longest = [int(x) for x in ids], inputs[2]
+    if BOS in ids:
+        raise Wrong("BOS is none of the ids: a search starts from an empty list")
+    if EOS in ids[:-1]:
+        raise Wrong("a hypothesis goes on after its EOS: it stays as it is")
+    if len(ids) < longest and ids[-1:] != [EOS]:
+        found = f"{len(ids)} ids without an EOS at the end"
+        raise Wrong(f"{found}: take max_length steps, and return EOS with the rest")
+    return ids
 
 
 def _wrong_search(
@@ -155,14 +178,14 @@ def _wrong_search(
     beam_size: int,
     max_length: int,
     *,
-    ends: bool = True,
     keeps: bool = True,
     aside: bool = False,
     hurry: bool = False,
     mean: bool = False,
     each: bool = False,
     sums: bool = True,
-    cut: bool = False,
+    likely: bool = False,
+    shrinks: bool = False,
 ) -> list[int]:
     """A beam search, and with other options what is wrong with it."""
     beam, ended = [([], 0.0)], []
@@ -171,19 +194,20 @@ def _wrong_search(
         return candidate[1] / (len(candidate[0]) if mean else 1)
 
     for _ in range(max_length):
-        candidates = []
+        candidates, width = [], beam_size
         for tokens, total in beam:
-            if ends and tokens[-1:] == [EOS]:
+            if tokens[-1:] == [EOS]:
                 candidates += [(tokens, total)] * keeps
+                width -= shrinks and width > 1
                 continue
             scores = next_scores(tokens)
             if each and tokens:
                 scores = torch.where(scores == scores.max(), scores, -math.inf)
             start = total if sums else 0.0
-            pairs = enumerate(scores.tolist())
+            pairs = enumerate((scores.exp() if likely else scores).tolist())
             candidates += [([*tokens, i], start + score) for i, score in pairs]
         candidates.sort(key=rank, reverse=True)
-        beam = candidates[:beam_size]
+        beam = candidates[:width]
         done = [one for one in beam if one[0][-1:] == [EOS]]
         if aside:
             ended += done
@@ -191,8 +215,7 @@ def _wrong_search(
             beam = going[:beam_size]
         if hurry and done:
             return done[0][0]
-    best = max(ended + beam, key=rank, default=([EOS], 0.0))[0]
-    return [token for token in best if token != EOS] if cut else best
+    return max(ended + beam, key=rank, default=([EOS], 0.0))[0]
 
 
 def _world(seed: int, size: int, longest: int, vocabulary: int = 7, **said) -> Probe:
@@ -201,22 +224,35 @@ def _world(seed: int, size: int, longest: int, vocabulary: int = 7, **said) -> P
     return Probe(scores, size, longest, when=before, **said)
 
 
+def _late(tokens: list[int]) -> Tensor:
+    """next_scores of a vocabulary of 7, where the ninth or tenth beginning wins."""
+    logits = -0.05 * torch.arange(7.0)
+    logits[[PAD, BOS]] = -math.inf
+    if len(tokens) < 2:
+        logits[EOS] = -9.0
+    elif tokens == [5, 4]:
+        logits[EOS] = 9.0
+    return logits.log_softmax(dim=0)
+
+
 beam_search = Exercise(
     search.beam_search,
     [
-        _world(127, 3, 6),  # in these worlds, the mistakes find different sentences
+        _world(185, 3, 7),  # in the first five worlds, every mistake is wrong in one
+        _world(97, 3, 7),
+        _world(50, 3, 7),
+        _world(8, 3, 7),
+        _world(371, 3, 7),
         _world(14, 2, 7),
-        _world(225, 3, 6),
         _world(521, 3, 8, 9, praise="beams of 2 and 3 find what they should"),
         _world(2, 1, 8, praise="a beam of 1 is greedy decoding"),
         _world(3, 341, 4, praise="a beam that drops nothing finds the best sentence"),
         _world(4, 4, 12, 9),
+        _world(25, 12, 7),
+        Probe(_late, 12, 5, when="with beam_size=12 and a vocabulary of 7: "),
         _world(5, 30, 1, 12, praise="other lengths and vocabularies work, too"),
     ],
     {
-        "a hypothesis goes on after its EOS: it stays as it is": partial(
-            _wrong_search, ends=False
-        ),
         "a hypothesis that has ended is lost: it stays among the candidates, with "
         "its sum": partial(_wrong_search, keeps=False),
         "hypotheses that have ended are set aside: here they keep their places in "
@@ -230,7 +266,10 @@ beam_search = Exercise(
         "of all hypotheses together": partial(_wrong_search, each=True),
         "candidates are ranked by their last token alone: add its log-probability to "
         "the sum of those before": partial(_wrong_search, sums=False),
-        "EOS is cut off: return it with the rest": partial(_wrong_search, cut=True),
+        "probabilities are added: add log-probabilities, as `next_scores` gives "
+        "them": partial(_wrong_search, likely=True),
+        "the beam shrinks by those that have ended: they are among the candidates, so "
+        "keep beam_size of all": partial(_wrong_search, shrinks=True),
     },
     read=_ids,
     lesson="11",

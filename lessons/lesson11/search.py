@@ -1,5 +1,6 @@
 """Beam search for one sentence, and small worlds in which to try it (lesson 11)."""
 
+import copy
 import itertools
 import zlib
 from collections.abc import Callable, Mapping, Sequence
@@ -78,3 +79,11 @@ def log_probability(model: nn.Module, source: Tensor, said: Tensor) -> Tensor:
     logits[..., [PAD, BOS]] = -torch.inf
     steps = logits.log_softmax(dim=-1).gather(2, said[..., None])[..., 0]
     return steps.masked_fill(said == PAD, 0.0).sum(dim=1)
+
+
+@torch.no_grad()
+def scaled(model: nn.Module, factor: float) -> nn.Module:
+    """A copy of the model whose logits are multiplied by a factor."""
+    other = copy.deepcopy(model)
+    other.projection.weight *= factor
+    return other

@@ -5,5 +5,5 @@ from lessons.studies import study
 
 DRAWINGS = {
     "rate": lambda: draw.rate(200, 7, 4e-3),
-    "soups": lambda: draw.soups(study("good_soup")),
+    "soups": lambda: draw.soups(study("good_soup").assign(other=0)),
 }
