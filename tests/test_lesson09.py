@@ -85,12 +85,14 @@ def test_a_diagnosis_is_judged_fault_by_fault(answer, says, capsys):
     assert "".join(line[0] for line in lines) == says
 
 
+VALUE = "value_([*model.parameters()], "
 FLAWS = {
     "was not moved": ("x.to(device)", "x"),
     "without weight decay": ("1e-9", "1e-9, 0.001"),
     "has the betas (0.9, 0.98)": ("0.98", "0.99"),
     "not clipped to norm 1": ("max_norm=1.0", "max_norm=5.0"),
-    "clipped to norm 1, `clip_grad_norm_`": ("_norm_([*", "_value_([*"),
+    "is not clipped to norm 1": ("norm_([*model.parameters()], max_norm=", VALUE),
+    "gradient has the norm 1.5": ("max_norm=1.0", "max_norm=1.5"),
     "equally far, and yours does not": (
         "Adam(model.parameters(), 0, (0.9, 0.98), 1e-9)",
         "SGD(model.parameters(), 0)",

@@ -306,7 +306,7 @@ train = _Loop(
         "the gradients of all steps add up: `zero_grad` before each `backward`": (
             partial(_wrong, reset=False)
         ),
-        "the gradient is not clipped before the step: `clip_grad_norm_`, to norm 1, "
+        "the gradient is not clipped to norm 1 before the step: `clip_grad_norm_` "
         "between `backward` and `step`": partial(_wrong, clip=False),
         "Adam has PyTorch's own betas and eps: the paper's are (0.9, 0.98) and 1e-9": (
             partial(_wrong, betas=(0.9, 0.999), eps=1e-8)
