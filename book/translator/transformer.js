@@ -233,18 +233,13 @@ function next_token_scores(model, tokens, memory) {
 }
 
 // ---- lessons/lesson12/reading.py
-// Run x through the layers, with the donor's vectors of `places` put in at `level`.
-function patch(layers, x, donor, level, places) {
-  for (const layer of layers.slice(0, level)) [donor, x] = [layer(donor), layer(x)];
-  x = x.map((row, place) => (places.includes(place) ? donor[place] : row));
-  return layers.slice(level).reduce((y, layer) => layer(y), x);
-}
-
 // The memory of `source`, with vectors of `donor` put in at a level: 0 below the layers.
 function patched_memory(model, source, donor, level, places) {
   const embed = (ids) => model.positions(model.source_embedding(ids));
   const { layers, norm } = model.encoder;
-  const last = (y) => norm(layers.at(-1)(y)); // so what leaves it is the memory
-  const steps = [...layers.slice(0, -1), last];
-  return patch(steps, embed(source), embed(donor), level, places);
+  let [x, other] = [embed(source), embed(donor)];
+  for (const layer of layers.slice(0, level)) [x, other] = [layer(x), layer(other)];
+  x = x.map((row, place) => (places.includes(place) ? other[place] : row));
+  for (const layer of layers.slice(level)) x = layer(x);
+  return norm(x);
 }
