@@ -295,6 +295,30 @@ class Exercise:
         return next(f"{name} {text}" for name, text in several if text)
 
 
+def choose(
+    answers: Any, due: Mapping[str, str], choices: Mapping[str, str] | Sequence[str]
+) -> None:
+    """Print for each name of `due` whether its choice is right. Never raises.
+
+    `choices` are what there is to choose from; a mapping says why each would be wrong.
+    """
+    if answers is not None and not isinstance(answers, Mapping):
+        print(f"✗ hand over a dictionary, not a {type(answers).__name__}")
+        return
+    for name, right in due.items():
+        said = answers.get(name) if answers else None
+        said = " ".join(said.casefold().split()) if isinstance(said, str) else said
+        if said is None or said is ...:
+            print(f"○ {name}: not attempted yet")
+        elif said == right:
+            print(f"✓ {name}: {right}")
+        elif isinstance(said, str) and said in choices:
+            why = choices[said] if isinstance(choices, Mapping) else f"not {said!r}"
+            print(f"✗ {name}: {why}")
+        else:
+            print(f"✗ {name}: choose one of {', '.join(choices)}")
+
+
 def _is_stub(answer: Any) -> bool:
     """Whether there is nothing in it but `return None`, `pass` or `...`."""
     function = getattr(answer, "forward", answer)

@@ -175,3 +175,18 @@ class Copied(ProjectionFirst):
 def test_what_is_wrong_with_an_answer_is_said(answer, part):
     (text,) = [x for x in exercises.transformer.findings(answer)[0] if x[0] == "✗"]
     assert part in text
+
+
+@pytest.mark.parametrize(
+    ("answer", "lines"),
+    [
+        (exercises.FAULTS, "✓✓✓✓✓"),
+        (dict.fromkeys("ABCDE", " No  Positions"), "✗✗✓✗✗"),
+        ({"A": "softmax twice", "B": None, "C": 3, "D": "no position"}, "✗○✗✗○"),
+        (None, "○○○○○"),
+        ("no positions", "✗"),
+    ],
+)
+def test_each_name_is_judged(answer, lines, capsys):
+    exercises.diagnosis(answer)
+    assert "".join(x[0] for x in capsys.readouterr().out.splitlines()) == lines

@@ -11,11 +11,10 @@ from torch import Tensor, nn
 
 from helpers import PAD
 from helpers import transformer as course
-from helpers.exercise import Exercise, Probe, Wrong
+from helpers.exercise import Exercise, Probe, Wrong, choose
 from helpers.masks import causal_mask, decoder_mask, padding_mask
 from helpers.positions import positional_encoding
 from helpers.transformer import TransformerConfig
-from lessons.checking.values import Values
 from lessons.lesson08 import assembly
 
 # ------------------------------------------------------------------ 08.1 the model
@@ -352,33 +351,23 @@ transformer = Exercise(
 
 # ------------------------------------------------------------------ 08.2 five models
 
-diagnosis = Values(
-    """\
-diagnosis = {
+FAULTS = {
     "A": "large projection",
     "B": "sees padding",
     "C": "no positions",
     "D": "softmax twice",
     "E": "sees the future",
 }
-""",
-    {name: {} for name in "ABCDE"},
-    {
-        "A": "its first loss is far above ln V: what makes logits large?",
-        "B": "its logits move when the padding goes: which mask hides padding?",
-        "C": "it passes every test: which fault does nothing that the tests look at?",
-        "D": "its loss hardly falls, though nothing is hidden from it: how large can "
-        "the logit of the true token be?",
-        "E": "its logits move when later tokens go: which mask hides them?",
-    },
-    choices=(
-        "sees the future",
-        "sees padding",
-        "softmax twice",
-        "large projection",
-        "no positions",
-    ),
-)
+# What each fault would show in the tests.
+SIGNS = {
+    "large projection": "its first loss would be far above ln V",
+    "sees padding": "its logits would move when the padding goes",
+    "no positions": "it would pass every test",
+    "softmax twice": "its loss would hardly fall, though nothing is hidden from it: "
+    "how large can the logit of the true token be?",
+    "sees the future": "its logits would move when later tokens go",
+}
+diagnosis = partial(choose, due=FAULTS, choices=SIGNS)
 
 # ------------------------------------------------------------------ 08.3 the size
 

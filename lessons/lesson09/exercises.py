@@ -1,6 +1,6 @@
 """The exercises of lesson 09: the training loop, and three faulty trainings."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -14,7 +14,7 @@ from helpers import training as course
 from helpers.batching import Batch, IdPair, make_batch
 from helpers.decoding import translate_ids
 from helpers.evaluation import exact_match
-from helpers.exercise import Exercise, Outcome, Probe, Wrong, differs
+from helpers.exercise import Exercise, Outcome, Probe, Wrong, choose, differs
 from helpers.masks import padding_mask
 from helpers.runtime import best_device
 from helpers.training import cosine_rate, evaluate_loss, token_loss
@@ -346,22 +346,7 @@ SIGNS = {
 }
 
 
-def diagnosis(faults: Mapping[str, str | None]) -> None:
-    """Say of each training's fault whether it explains what is seen. Never raises."""
-    if faults is not None and not isinstance(faults, Mapping):
-        print(f"✗ hand over a dictionary, not a {type(faults).__name__}")
-        return
-    for name, due in FAULTS.items():
-        said = faults.get(name) if faults else None
-        said = " ".join(said.casefold().split()) if isinstance(said, str) else said
-        if said is None or said is ...:
-            print(f"○ {name}: not attempted yet")
-        elif said == due:
-            print(f"✓ {name}: {due}")
-        else:
-            known = SIGNS.get(said) if isinstance(said, str) else None
-            text = known or f"choose one of {', '.join(SIGNS)}"
-            print(f"✗ {name}: {text}")
+diagnosis = partial(choose, due=FAULTS, choices=SIGNS)
 
 
 @dataclass(frozen=True)
