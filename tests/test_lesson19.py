@@ -52,11 +52,12 @@ def test_gradients_are_those_of_attention(block):
     for mask in masks(sizes):
         due = attention(*given, mask)[0]
         found = block_attention(*given, mask, block=block)
-        if not due.requires_grad or not found.requires_grad:
+        if mask is not None and not mask.any():  # every tile is skipped
+            assert not found.requires_grad and not found.any()
             continue
         pull = torch.randn_like(due)
         wanted = torch.autograd.grad(due, given, pull)
-        got = torch.autograd.grad(found, given, pull, materialize_grads=True)
+        got = torch.autograd.grad(found, given, pull)
         torch.testing.assert_close(got, wanted, atol=1e-10, rtol=0)
 
 
