@@ -400,6 +400,32 @@ def by_numpy(ours, theirs, draws):
     return np.quantile((scores[0] - scores[1]).numpy(), [0.025, 0.975])
 
 
+def key_by_key(mixed, total, maximum, scores, value):
+    for score, one in zip(scores.unbind(-1), value.unbind(-2), strict=True):
+        new = torch.maximum(maximum, score[..., None]).detach()
+        safe = torch.where(new.isinf(), 0.0, new)
+        factor, part = torch.exp(maximum - safe), torch.exp(score[..., None] - safe)
+        mixed, total = factor * mixed + part * one[..., None, :], factor * total + part
+        maximum = new
+    return [mixed, total, maximum]
+
+
+def in_two_passes(query, key, value, mask=None, block=64):
+    mask = torch.ones(1, dtype=torch.bool) if mask is None else mask
+    mask = mask.expand(*query.shape[:-1], key.size(-2)).split(block, dim=-1)
+
+    def scores(keys, seen):
+        found = torch.einsum("bhqd,bhkd->bhqk", query, keys) * query.size(-1) ** -0.5
+        return torch.where(seen, found, -1e30)
+
+    keys, logsum, context = key.split(block, dim=-2), torch.tensor(-1e30), 0
+    for part, seen in zip(keys, mask, strict=True):
+        logsum = torch.logaddexp(logsum, scores(part, seen).logsumexp(-1, keepdim=True))
+    for part, seen, few in zip(keys, mask, value.split(block, dim=-2), strict=True):
+        context = context + ((scores(part, seen) - logsum).exp() * seen) @ few
+    return context
+
+
 RIGHT = [
     ("lesson08-transformer", ProjectionFirst),
     ("lesson05-feed_forward", Clamped),
@@ -425,4 +451,6 @@ RIGHT = [
     ("lesson14-ring_all_reduce", in_its_own_memory),
     ("lesson15-step_by_step", with_one_memory),
     ("lesson13-paired_interval", by_numpy),
+    ("lesson19-absorb", key_by_key),
+    ("lesson19-block_attention", in_two_passes),
 ]

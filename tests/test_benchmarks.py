@@ -3,7 +3,6 @@
 import pytest
 
 from benchmarks import __main__ as benchmarks
-from lessons.lesson19 import on_a_gpu
 
 
 def test_a_bar_that_is_missed_is_said_and_what_is_not_measured_is_no_figure(
@@ -36,11 +35,3 @@ def test_unequal_work_is_not_compared(monkeypatch):
     monkeypatch.setattr(benchmarks, "plain_step", other_rate)
     with pytest.raises(AssertionError, match="not close"):
         next(benchmarks.speed(tiny=True))
-
-
-@pytest.mark.slow
-def test_every_way_of_attention_on_a_gpu_gives_the_same_context():
-    found = [*on_a_gpu.rows([96])]
-    assert {"table", "tiles of 64"} <= {row["way"] for row in found}
-    most = {"fp32": 1e-5, "bf16": 0.05}
-    assert all(row["error"] < most[row["precision"]] for row in found)

@@ -1,4 +1,4 @@
-"""Drawings of lesson 19: a running softmax, tiles, what the backward pass keeps."""
+"""Drawings of lesson 19: a running softmax, tiles, costs, tiles of a mask."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -117,104 +117,23 @@ def _strip(
     ax.add_patch(Rectangle(corner, *size, **look))
 
 
-def draw_backward() -> None:
-    """The products of the forward pass, and of a backward pass that makes S again."""
-    title = "A tile of the backward pass makes S and P again"
-    ax = drawing.canvas(6.6, 4.1, title=title)
-    above, kept, over, below = 3.35, 2.62, 1.5, 0.75
-    drawing.write(ax, (0.1, above), "forward", align="left", size=10)
-    drawing.write(ax, (0.1, below), "backward", align="left", size=10)
-    boxes = {}
-    for name, text, place, role, width in (
-        ("s1", "S = QKᵀ/√d", (1.55, above), "weights", 1.25),
-        ("l", "L = ln Σ exp S", (1.55, kept), "weights", 1.25),
-        ("p1", "P = softmax S", (3.4, above), "weights", 1.3),
-        ("o1", "O = PV", (5.45, above), "context", 1.3),
-        ("s2", "S = QKᵀ/√d", (1.55, below), "weights", 1.25),
-        ("p2", "P = exp(S − L)", (3.25, below), "weights", 1.3),
-        ("dp", "dP = dO Vᵀ", (3.95, over), "value", 1.05),
-        ("d", "D = dO·O", (5.45, over), "context", 1.0),
-        ("ds", "dS = P∘(dP − D)", (5.2, below), "weights", 1.5),
-    ):
-        boxes[name] = drawing.operation(ax, place, text, role=role, width=width)
-    for one, other in (("s1", "p1"), ("p1", "o1"), ("s2", "p2"), ("p2", "ds")):
-        drawing.arrow(ax, boxes[one].right, boxes[other].left)
-    drawing.arrow(ax, boxes["s1"].bottom, boxes["l"].top)
-    drawing.arrow(ax, boxes["l"].bottom, (3.0, below + 0.19))
-    drawing.arrow(ax, boxes["o1"].bottom, boxes["d"].top)
-    drawing.arrow(ax, boxes["dp"].bottom, (4.75, below + 0.19))
-    drawing.arrow(ax, boxes["d"].bottom, (5.45, below + 0.19))
-    line = 2.1
-    ax.plot([0.1, 6.5], [line, line], color=INK, lw=1, ls="--")
-    says = "kept: Q, K, V, O, L"
-    drawing.write(ax, (2.4, line + 0.2), says, size=9, align="left")
-    says = "not kept: S and P"
-    drawing.write(ax, (2.4, line - 0.2), says, size=9, align="left")
-    drawing.write(ax, (5.35, line - 0.2), "D: the row's Σ P dP", size=9, align="right")
-    drawing.write(ax, (1.55, below - 0.42), "S and P: made again", size=9)
-    drawing.write(ax, (3.25, below - 0.42), "dV = Pᵀ dO", size=9)
-    drawing.write(ax, (5.2, below - 0.42), "dQ = dS K/√d,  dK = dSᵀ Q/√d", size=9)
-
-
-def memory_by_length(
-    lengths: Sequence[int], peaks: Mapping[str, Sequence[int]], *, title: str
+def costs_by_length(
+    lengths: Sequence[int], costs: Mapping[str, Sequence[int]], *, title: str
 ) -> None:
-    """Peak bytes {name: one for each length}, in megabytes, all axes logarithmic.
-
-    Names are "part, kept" or "part, again": a panel for each of the two.
-    """
-    figure, panels = plt.subplots(1, 2, figsize=(7.2, 3.8), sharey=True)
-    parts = list(dict.fromkeys(name.split(", ")[0] for name in peaks))
-    for ax, kind, says in zip(
-        panels, ("kept", "again"), ("kept", "made again"), strict=True
-    ):
-        for name, found in peaks.items():
-            part, mine = name.split(", ")
-            if mine == kind:
-                i = parts.index(part)
-                look = {"color": COLOURS[i], "marker": MARKERS[i], "ms": 6, "lw": 1.2}
-                ax.plot(lengths, [x / 1e6 for x in found], label=part, **look)
-        for power in (1, 2):
-            guide = [0.22 * (n / lengths[0]) ** power for n in lengths]
-            ax.plot(lengths, guide, color="#8A8A8A", lw=1, ls=":")
-            at = lengths[-2], 0.72 * guide[-2]
-            if kind == "kept":
-                ax.text(*at, f"exponent {power}", color="#5A5A5A", size=8)
-        ax.set(xscale="log", yscale="log", xlabel="length")
-        ax.set_title(f"weights {says}", fontsize=10)
-        ax.set_xticks(lengths, [f"{n:,}" for n in lengths])
-        ax.set_yticks([0.3, 1, 3, 10, 30])
-        ax.yaxis.set_major_formatter("{x:g}")
-        ax.minorticks_off()
-        ax.legend(frameon=False, fontsize=9, loc="upper left")
-    panels[0].set_ylabel("peak memory (MB)")
-    figure.suptitle(title)
-
-
-def traffic_by_block(
-    sizes: Sequence[int],
-    moved: Mapping[str, Sequence[int]],
-    *,
-    crossing: float,
-    title: str,
-) -> Axes:
-    """Numbers moved {name: one for each size}, in millions; a line at the crossing."""
-    _, ax = plt.subplots(figsize=(5.6, 3.4))
-    for i, ((name, numbers), look) in enumerate(
-        zip(moved.items(), ("o-", "s--", "^:"), strict=False)
-    ):
-        numbers = [x / 1e6 for x in numbers]
-        ax.plot(sizes, numbers, look, color=COLOURS[(0, 5, 3)[i]], label=name)
-    says = f"tiles meet the table: {crossing:.1f}"
-    ax.axvline(crossing, color=INK, ls="-", lw=0.6, label=says)
+    """Numbers in memory {way: one for each length}, in millions, axes logarithmic."""
+    _, ax = plt.subplots(figsize=(5.6, 3.6))
+    for i, (name, numbers) in enumerate(costs.items()):
+        look = {"color": COLOURS[i], "marker": MARKERS[i], "ms": 6, "lw": 1.2}
+        look |= {"ls": "-" if "again" in name else "--"}
+        ax.plot(lengths, [x / 1e6 for x in numbers], label=name, **look)
     ax.set(title=title, xscale="log", yscale="log")
-    ax.set(xlabel="queries in a tile or strip", ylabel="numbers moved (millions)")
-    ax.set_xticks(sizes, sizes)
-    ax.set_yticks([0.5, 1, 2, 5, 10])
+    ax.set(xlabel="length", ylabel="numbers (millions)")
+    ax.set_xticks(lengths, [f"{n:,}" for n in lengths])
+    ax.set_ylim(0.05, 5)
+    ax.set_yticks([0.1, 0.3, 1, 3])
     ax.yaxis.set_major_formatter("{x:g}")
     ax.minorticks_off()
     ax.legend(frameon=False, fontsize=9)
-    return ax
 
 
 def draw_visited(

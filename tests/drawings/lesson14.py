@@ -2,10 +2,9 @@
 
 import torch
 
-from lessons.lesson14 import draw, fewer_bits
+from lessons.lesson14 import draw
 
 DRAWINGS = {
-    "formats": fewer_bits.draw_formats,
     "token_weights": lambda: draw.draw_token_weights([12, 3]),
     "data_parallel": draw.draw_data_parallel,
     "ring": lambda: draw.draw_ring(

@@ -15,7 +15,6 @@ NAMES = ("window", "two documents")
 DRAWINGS = {
     "running": lambda: draw.draw_running([2, 1, 4, 8, 1], RUNNING),
     "tiles": lambda: draw.draw_tiles(3, 12),
-    "backward": draw.draw_backward,
     "visited": lambda: draw.draw_visited(
         dict.fromkeys(NAMES, CAUSAL), dict.fromkeys(NAMES, VISITED), 4
     ),
