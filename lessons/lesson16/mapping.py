@@ -146,7 +146,7 @@ def copy_context_attention_layer(theirs: nn.Module, ours: nn.Module) -> None:
 def copy_sublayer(
     theirs: nn.Module, ours: MultiHeadAttention, residual: nn.Module
 ) -> None:
-    """A MultiHeadSublayer into an attention and the residual connection around it."""
+    """A RepairedAttention into an attention and the residual connection around it."""
     linears = (theirs.linear_q, theirs.linear_k, theirs.linear_v, theirs.linear_final)
     copy_projections(linears, ours)
     copy_layer_norm(theirs.layer_norm, residual.norm)

@@ -96,14 +96,14 @@ class BatchedDotProductAttention(nn.Module):
         return torch.bmm(attention, v), attention
 
 
-class MultiHeadSublayer(nn.Module):
+class RepairedAttention(nn.Module):
     """LayerNorm(query + Dropout(multi-head attention)): the whole sublayer.
 
     key and value (batch, key_length, model_dim), query (batch, query_length,
     model_dim), attn_mask (batch, query_length, key_length), True = hidden -> output
     (batch, query_length, model_dim) and attention (batch × heads, query_length,
-    key_length). Reading D, "Multi-head attention"; Vaswani et al. 2017, sections 3.1
-    and 3.2.2. ValueError if num_heads does not divide model_dim.
+    key_length). Reading D, "Multi-head attention", where it is called
+    MultiHeadAttention. ValueError if num_heads does not divide model_dim.
     """
 
     def __init__(self, model_dim: int = 512, num_heads: int = 8, dropout: float = 0.0):
@@ -113,6 +113,7 @@ class MultiHeadSublayer(nn.Module):
                 f"model_dim={model_dim} is not divisible by num_heads={num_heads}"
             )
         self.num_heads, self.dim_per_head = num_heads, model_dim // num_heads
+        self.scale = self.dim_per_head**-0.5
         self.linear_k = nn.Linear(model_dim, model_dim)
         self.linear_v = nn.Linear(model_dim, model_dim)
         self.linear_q = nn.Linear(model_dim, model_dim)
@@ -124,27 +125,28 @@ class MultiHeadSublayer(nn.Module):
     def forward(
         self, key: Tensor, value: Tensor, query: Tensor, attn_mask: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        if attn_mask is not None:
-            # In the order of the folded heads: the first sentence's heads come first.
-            attn_mask = attn_mask.repeat_interleave(self.num_heads, dim=0)
-        context, attention = self.dot_product_attention(
-            self.fold_heads(self.linear_q(query)),
+        k, v = (
             self.fold_heads(self.linear_k(key)),
             self.fold_heads(self.linear_v(value)),
-            self.dim_per_head**-0.5,
-            attn_mask,
         )
-        context = context.unflatten(0, (-1, self.num_heads))
-        output = self.linear_final(context.transpose(1, 2).flatten(2))
-        return self.layer_norm(query + self.dropout(output)), attention
+        q = self.fold_heads(self.linear_q(query))
+        mask = None if attn_mask is None else self.mask_of_heads(attn_mask)
+        context, attention = self.dot_product_attention(q, k, v, self.scale, mask)
+        output = self.dropout(self.linear_final(self.join_heads(context)))
+        return self.layer_norm(query + output), attention
 
     def fold_heads(self, x: Tensor) -> Tensor:
-        """(batch, length, model_dim) -> (batch × heads, length, dim_per_head).
-
-        The transposition before the fold keeps a head to one position at a time.
-        """
+        """(batch, length, model_dim) -> (batch × heads, length, dim_per_head)."""
         x = x.unflatten(2, (self.num_heads, self.dim_per_head))
         return x.transpose(1, 2).flatten(0, 1)
+
+    def join_heads(self, x: Tensor) -> Tensor:
+        """(batch × heads, length, dim_per_head) -> (batch, length, model_dim)."""
+        return x.unflatten(0, (-1, self.num_heads)).transpose(1, 2).flatten(2)
+
+    def mask_of_heads(self, mask: Tensor) -> Tensor:
+        """A mask for each row of the fold: sentence 0's heads come first."""
+        return mask.repeat_interleave(self.num_heads, dim=0)
 
 
 class PositionalWiseFeedForward(nn.Module):
@@ -237,7 +239,7 @@ class SelfAttentionLayer(nn.Module):
         dropout: float = 0.0,
     ):
         super().__init__()
-        self.attention = MultiHeadSublayer(model_dim, num_heads, dropout)
+        self.attention = RepairedAttention(model_dim, num_heads, dropout)
         self.feed_forward = PositionalWiseFeedForward(model_dim, ffn_dim, dropout)
 
     def forward(
@@ -264,8 +266,8 @@ class ContextAttentionLayer(nn.Module):
         dropout: float = 0.0,
     ):
         super().__init__()
-        self.self_attention = MultiHeadSublayer(model_dim, num_heads, dropout)
-        self.context_attention = MultiHeadSublayer(model_dim, num_heads, dropout)
+        self.self_attention = RepairedAttention(model_dim, num_heads, dropout)
+        self.context_attention = RepairedAttention(model_dim, num_heads, dropout)
         self.feed_forward = PositionalWiseFeedForward(model_dim, ffn_dim, dropout)
 
     def forward(
