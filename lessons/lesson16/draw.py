@@ -19,24 +19,36 @@ def draw_masks(
     given {name: mask (rows, key_length), or a number}: a row for each query, or one row
     for all. In the reading D, True hides; elsewhere, it shows.
     """
-    figure, axes = plt.subplots(2, 2, figsize=(5.6, 4.6), layout="constrained")
-    for ax, (name, mask) in zip(axes.flat, given.items(), strict=True):
-        number = isinstance(mask, int)
-        rows = ["every query"] if number or len(mask) == 1 else queries
-        ax.set(title=name, xlim=(0, len(keys)), ylim=(len(queries), 0), aspect="equal")
-        ax.set_yticks([i + 0.5 for i in range(len(rows))], rows, fontsize=10)
-        ax.set_xticks([j + 0.5 for j in range(len(keys))], keys, rotation=90)
-        ax.tick_params(length=0, labelbottom=ax in axes[1])
+    rows = {name: _rows_of(mask, queries) for name, mask in given.items()}
+    heights = [len(labels) for labels in rows.values()]
+    figure, axes = plt.subplots(
+        *(len(given), 1),
+        figsize=(4.6, 0.36 * sum(heights) + 2.6),
+        layout="constrained",
+        height_ratios=heights,
+    )
+    for ax, (name, mask) in zip(axes, given.items(), strict=True):
+        labels = rows[name]
+        ax.set(xlim=(0, len(keys)), ylim=(len(labels), 0))
+        ax.set_title(name, fontsize=11)
+        ax.set_yticks([i + 0.5 for i in range(len(labels))], labels)
+        ax.set_xticks([j + 0.5 for j in range(len(keys))], keys, rotation=60)
+        ax.tick_params(length=0, labelbottom=ax is axes[-1])
         ax.spines[:].set_visible(False)
-        if number:
-            ax.text(len(keys) / 2, 0.5, str(mask), size=16, ha="center", va="center")
+        if isinstance(mask, int):
+            ax.text(0.5, 0.5, str(mask), ha="center", va="center", size=14)
             continue
         for (i, j), value in np.ndenumerate(mask.numpy()):
             hidden = value == name.startswith("D")
             look = {"fc": drawing.HIDDEN if hidden else "white", "ec": drawing.INK}
             ax.add_patch(Rectangle((j, i), 1, 1, lw=0.5, **look))
-            ax.text(j + 0.5, i + 0.5, int(value), ha="center", va="center", size=10)
+            ax.text(j + 0.5, i + 0.5, int(value), ha="center", va="center", size=11)
     figure.suptitle("Four ways to hide two paddings (grey)", x=0.01, ha="left")
+
+
+def _rows_of(mask: Tensor | int, queries: Sequence[str]) -> Sequence[str]:
+    """The labels of a mask's rows."""
+    return ["every query"] if isinstance(mask, int) or len(mask) == 1 else queries
 
 
 def draw_heads(heads: Mapping[str, Tensor]) -> None:
@@ -66,4 +78,4 @@ def who_moves_whom(moved: Mapping[str, Tensor]) -> None:
         options = {"colour_bar": False, "rotation": 0, "ax": ax}
         heatmap((change > 1e-6).float(), places, places, title=name, **options)
         ax.set(aspect="equal", xlabel="this word is moved", ylabel="this output moves")
-    figure.suptitle("Yellow: the output moves", x=0.01, ha="left")
+    figure.suptitle("Yellow: moving the word moves the output", x=0.01, ha="left")

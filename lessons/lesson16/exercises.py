@@ -16,8 +16,8 @@ SLIPS = {
     "d_k, d_v, n_heads = self.d_k, self.d_v, self.n_head": "loud",
     "residual = q": "silent",
     "scores.masked_fill(attn_mask == 0, -1e9)": "silent",
-    "context = context.view(batch_size, len_q, n_heads * d_v)": "loud",
-    "self.dropout = nn.Dropout(dropout)": "silent",
+    "context = context.permute(0, 2, 1, 3).view(…)": "loud",
+    "self.dropout = nn.Dropout(p=dropout)": "silent",
 }
 
 

@@ -102,16 +102,13 @@ class RepairedAttention(nn.Module):
     key and value (batch, key_length, model_dim), query (batch, query_length,
     model_dim), attn_mask (batch, query_length, key_length), True = hidden -> output
     (batch, query_length, model_dim) and attention (batch × heads, query_length,
-    key_length). Reading D, "Multi-head attention", where it is called
-    MultiHeadAttention. ValueError if num_heads does not divide model_dim.
+    key_length). Reading D, "Multi-head attention", where it is MultiHeadAttention.
     """
 
     def __init__(self, model_dim: int = 512, num_heads: int = 8, dropout: float = 0.0):
         super().__init__()
         if model_dim % num_heads:
-            raise ValueError(
-                f"model_dim={model_dim} is not divisible by num_heads={num_heads}"
-            )
+            raise ValueError(f"{model_dim=} is not divisible by {num_heads=}")
         self.num_heads, self.dim_per_head = num_heads, model_dim // num_heads
         self.scale = self.dim_per_head**-0.5
         self.linear_k = nn.Linear(model_dim, model_dim)
@@ -125,27 +122,21 @@ class RepairedAttention(nn.Module):
     def forward(
         self, key: Tensor, value: Tensor, query: Tensor, attn_mask: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        k, v = (
-            self.fold_heads(self.linear_k(key)),
-            self.fold_heads(self.linear_v(value)),
-        )
-        q = self.fold_heads(self.linear_q(query))
+        k, v = self.linear_k(key), self.linear_v(value)
+        q, k, v = map(self.fold_heads, (self.linear_q(query), k, v))
         mask = None if attn_mask is None else self.mask_of_heads(attn_mask)
         context, attention = self.dot_product_attention(q, k, v, self.scale, mask)
         output = self.dropout(self.linear_final(self.join_heads(context)))
         return self.layer_norm(query + output), attention
 
-    def fold_heads(self, x: Tensor) -> Tensor:
-        """(batch, length, model_dim) -> (batch × heads, length, dim_per_head)."""
+    def fold_heads(self, x: Tensor) -> Tensor:  # (batch × heads, length, dim_per_head)
         x = x.unflatten(2, (self.num_heads, self.dim_per_head))
         return x.transpose(1, 2).flatten(0, 1)
 
-    def join_heads(self, x: Tensor) -> Tensor:
-        """(batch × heads, length, dim_per_head) -> (batch, length, model_dim)."""
+    def join_heads(self, x: Tensor) -> Tensor:  # (batch, length, model_dim)
         return x.unflatten(0, (-1, self.num_heads)).transpose(1, 2).flatten(2)
 
-    def mask_of_heads(self, mask: Tensor) -> Tensor:
-        """A mask for each row of the fold: sentence 0's heads come first."""
+    def mask_of_heads(self, mask: Tensor) -> Tensor:  # sentence 0's heads come first
         return mask.repeat_interleave(self.num_heads, dim=0)
 
 

@@ -1,12 +1,13 @@
+# ruff: noqa: ANN001, ANN201 (as the texts have them)
 """Slips of the texts D and E: their attentions as printed, and slips alone (lesson 16).
 
 The printed ones are retyped, and hold in one class what each text has in two. Lines
-with a slip are the text's own; of D's, `math.inf` stands for `np.inf`, whose `np` the
-text never imports. A slip alone is put back into a repaired attention, that of
+with a slip are the text's own; of D's, `torch.inf` stands for `np.inf`, whose `np`
+the text never imports. A slip alone is put back into a repaired attention, that of
 `lengths` or of `pure_attention`.
 """
 
-import math
+import copy
 from typing import Any
 
 import torch
@@ -19,7 +20,7 @@ from lessons.lesson16.readings.pure_attention import ScaledDotProductAttention
 class PrintedD(nn.Module):
     """D's attention, with the residual connection and the norm, as printed."""
 
-    def __init__(self, model_dim: int, num_heads: int, dropout: float = 0.0):
+    def __init__(self, model_dim, num_heads, dropout=0.0):
         super().__init__()
         self.num_heads, self.dim_per_head = num_heads, model_dim // num_heads
         self.linear_k = nn.Linear(model_dim, model_dim)
@@ -29,9 +30,7 @@ class PrintedD(nn.Module):
         self.dropout = nn.Dropout(dropout)
         self.layer_norm = nn.LayerNorm(model_dim)
 
-    def forward(
-        self, key: Tensor, value: Tensor, query: Tensor, attn_mask: Tensor | None = None
-    ) -> tuple[Tensor, Tensor]:
+    def forward(self, key, value, query, attn_mask=None):
         residual, batch_size = query, key.size(0)
         num_heads, dim_per_head = self.num_heads, self.dim_per_head
         key, value = self.linear_k(key), self.linear_v(value)
@@ -45,7 +44,7 @@ class PrintedD(nn.Module):
         attention = torch.bmm(query, key.transpose(1, 2)) * scale
         if attn_mask:
             attn_mask = attn_mask.repeat(num_heads, 1, 1)
-            attention = attention.masked_fill_(attn_mask, -math.inf)
+            attention = attention.masked_fill_(attn_mask, -torch.inf)
         attention = self.dropout(attention.softmax(dim=2))
         context = torch.bmm(attention, value)
         # join the heads; residual connection and norm
@@ -57,9 +56,7 @@ class PrintedD(nn.Module):
 class PrintedE(nn.Module):
     """E's attention as printed: it stops twice, and is silent three times."""
 
-    def __init__(
-        self, n_heads: int, d_model: int, d_k: int, d_v: int, dropout: float = 0.1
-    ):
+    def __init__(self, n_heads, d_model, d_k, d_v, dropout=0.1):
         super().__init__()
         self.n_heads, self.d_k, self.d_v = n_heads, d_k, d_v
         self.w_qs = nn.Linear(d_model, n_heads * d_k, bias=False)
@@ -69,9 +66,7 @@ class PrintedE(nn.Module):
         self.dropout = nn.Dropout(dropout)
         self.layernorm = nn.LayerNorm(d_model)
 
-    def forward(
-        self, q: Tensor, k: Tensor, v: Tensor, attn_mask: Tensor | None = None
-    ) -> tuple[Tensor, Tensor]:
+    def forward(self, q, k, v, attn_mask=None):
         d_k, d_v, n_heads = self.d_k, self.d_v, self.n_head
         batch_size, len_q, _ = q.shape
         residual = q  # noqa: F841
@@ -123,3 +118,12 @@ class MaskThrownAway(ScaledDotProductAttention):
         self, q: Tensor, k: Tensor, v: Tensor, attn_mask: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         return super().forward(q, k, v)
+
+
+def put_back(model: nn.Module, kind: type, slip: type) -> nn.Module:
+    """A copy of the model in which each module of a class has become another's."""
+    model = copy.deepcopy(model)
+    for module in model.modules():
+        if isinstance(module, kind):
+            module.__class__ = slip
+    return model
