@@ -1,7 +1,6 @@
 """The five readings: equal to the course's parts, or different by what is said."""
 
 import inspect
-import math
 import re
 
 import pytest
@@ -13,7 +12,6 @@ from torch.testing import assert_close
 from helpers import PAD
 from helpers.layers import LayerNorm
 from helpers.positions import positional_encoding
-from helpers.training import Trainer, TrainingConfig, evaluate_loss
 from lessons.lesson16 import mapping, starts
 from lessons.lesson16.adapters import of_reading
 from lessons.lesson16.readings import (
@@ -30,7 +28,6 @@ from test_notebooks import markdown
 from tools.notebooks import NOTEBOOKS, read
 from transformer_checkup.properties import CHECKS
 
-D_MODEL, N_HEADS = SIZES["d_model"], SIZES["n_heads"]
 CLOSE = {"atol": 1e-5, "rtol": 1e-5}
 
 
@@ -61,28 +58,6 @@ def test_no_check_finds_fault_with_a_reading(key, seed):
     reading = starts.BUILDERS[key](model("D").config)
     verdicts = [check(of_reading(reading, seed=seed)) for check in CHECKS.values()]
     assert {v.name: v.sentence for v in verdicts if not v.holds} == {}
-
-
-@pytest.mark.parametrize("key", "ABDE")
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
-def test_weights_are_a_distribution_over_the_visible_keys(key, dtype):
-    x, y = torch.randn(3, 6, 16, dtype=dtype), torch.randn(3, 4, 16, dtype=dtype)
-    seen = torch.arange(6) < torch.tensor([6, 3, 1])[:, None, None].expand(-1, 4, 1)
-    a, b, d, e = (module.to(dtype) for module in mapping.five_attentions())
-    if key == "A":
-        output, weights = a(y, x, x, seen), a.attn
-    elif key == "B":
-        output = b(y, x, x, seen.sum(-1))
-        weights = d2l_blocks.kept_weights(b).unflatten(0, (-1, 2))
-    elif key == "D":
-        output, weights = d(x, x, y, ~seen)
-        weights = weights.unflatten(0, (-1, 2))
-    else:
-        output, weights = e(y, x, x, seen)
-    assert output.isfinite().all()
-    assert not weights[~seen[:, None].expand_as(weights)].any()
-    sums = weights.float().sum(-1)
-    assert_close(sums, torch.ones_like(sums), atol=1e-2, rtol=0)
 
 
 def test_keys_and_values_of_e_may_differ_in_size():
@@ -170,22 +145,6 @@ def test_what_is_quoted_and_named_is_there():
     )
     names = re.findall(r"`(\w+)`", " ".join(named))
     assert len(names) > 30
-    assert [n for n in names if not any(hasattr(m, n) for m in modules)] == [
-        "LayerNorm"
-    ]
+    assert all(any(hasattr(module, name) for module in modules) for name in names)
     with pytest.raises(ValueError, match="the readings are A, B, C, D, E: not 'F'"):
         build_reading("F", 50, 50)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "key", ["E", *(pytest.param(k, marks=pytest.mark.long) for k in "ABCD")]
-)
-def test_a_reading_learns_a_handful_of_sentences(key):
-    rows = torch.randint(4, 20, (12, 5)).tolist()
-    pairs = [(row, row[::-1]) for row in rows]  # to be written backwards
-    reading = starts.BUILDERS[key](model("D").config)
-    assert 0.8 * math.log(50) < evaluate_loss(reading, pairs) < 2 * math.log(50)
-    config = TrainingConfig(epochs=100, peak_rate=5e-3, label_smoothing=0.0)
-    *_, last = Trainer(reading, pairs, pairs, config).fit()
-    assert last.step == 100 and last.validation_loss < 0.1

@@ -161,15 +161,13 @@ class DecoderBlock(nn.Module):
         num_heads: int,
         dropout: float,
         i: int,
-        *,
-        use_bias: bool = False,
     ):
         super().__init__()
         self.i = i
         sizes = key_size, query_size, value_size, num_hiddens, num_heads
-        self.attention1 = multi_head_attention(*sizes, dropout, use_bias)
+        self.attention1 = multi_head_attention(*sizes, dropout)
         self.addnorm1 = AddNorm(norm_shape, dropout)
-        self.attention2 = multi_head_attention(*sizes, dropout, use_bias)
+        self.attention2 = multi_head_attention(*sizes, dropout)
         self.addnorm2 = AddNorm(norm_shape, dropout)
         self.ffn = PositionWiseFFN(ffn_num_input, ffn_num_hiddens, num_hiddens)
         self.addnorm3 = AddNorm(norm_shape, dropout)
@@ -200,31 +198,20 @@ class TransformerDecoder(d2l.AttentionDecoder):
     def __init__(
         self,
         vocab_size: int,
-        key_size: int,
-        query_size: int,
-        value_size: int,
-        num_hiddens: int,
-        norm_shape: int | Sequence[int],
-        ffn_num_input: int,
-        ffn_num_hiddens: int,
-        num_heads: int,
+        widths: Sequence[int],
+        sizes: Sequence,
         num_layers: int,
-        dropout: float,
-        use_bias: bool = False,
-        *,
         max_len: int = 1000,
     ):
+        """widths and sizes are a DecoderBlock's first four arguments, and the next."""
         super().__init__()
-        self.num_hiddens = num_hiddens
-        self.embedding = nn.Embedding(vocab_size, num_hiddens)
-        self.pos_encoding = SteppedPositions(num_hiddens, dropout, max_len)
-        widths = key_size, query_size, value_size, num_hiddens
-        sizes = norm_shape, ffn_num_input, ffn_num_hiddens, num_heads, dropout
+        self.num_hiddens = widths[-1]
+        self.embedding = nn.Embedding(vocab_size, self.num_hiddens)
+        self.pos_encoding = SteppedPositions(self.num_hiddens, sizes[-1], max_len)
         self.blks = nn.ModuleList(
-            DecoderBlock(*widths, *sizes, i, use_bias=use_bias)
-            for i in range(num_layers)
+            DecoderBlock(*widths, *sizes, i) for i in range(num_layers)
         )
-        self.dense = nn.Linear(num_hiddens, vocab_size)
+        self.dense = nn.Linear(self.num_hiddens, vocab_size)
 
     def init_state(self, enc_outputs: Tensor, enc_valid_lens: Tensor | None) -> list:
         return [enc_outputs, enc_valid_lens, [None] * len(self.blks)]
@@ -369,18 +356,14 @@ def blocks_model(
     norm_length restores the reading's own norm over [length, features], for sequences
     of that length only, on both sides.
     """
-    norm_shape = [config.d_model]
-    if norm_length is not None:
-        norm_shape = [norm_length, config.d_model]
-    d_model, max_len = config.d_model, config.max_length
-    widths = [d_model] * 4  # of keys, queries, values, and what is hidden
-    sizes = *widths, norm_shape, d_model, config.d_ff, config.n_heads, config.n_layers
-    return BlocksTranslator(
-        TransformerEncoder(
-            config.source_vocab, *sizes, config.dropout, max_len=max_len
-        ),
-        TransformerDecoder(
-            config.target_vocab, *sizes, config.dropout, max_len=max_len
-        ),
-        config,
+    features = [config.d_model]
+    norm_shape = features if norm_length is None else [norm_length, *features]
+    widths, layers = features * 4, config.n_layers  # of keys, queries, values, the rest
+    sizes = norm_shape, config.d_model, config.d_ff, config.n_heads
+    longest, dropout = config.max_length, config.dropout
+    encoder = TransformerEncoder(
+        config.source_vocab, *widths, *sizes, layers, dropout, max_len=longest
     )
+    sizes = *sizes, dropout
+    decoder = TransformerDecoder(config.target_vocab, widths, sizes, layers, longest)
+    return BlocksTranslator(encoder, decoder, config)
