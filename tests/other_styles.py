@@ -1,4 +1,4 @@
-"""Right answers to exercises, as other people write them (lessons 05 to 15)."""
+"""Right answers to exercises, as other people write them (lessons 05 to 16)."""
 
 import heapq
 import itertools
@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from helpers import BOS, EOS, PAD
-from helpers.attention import MultiHeadAttention
+from helpers.attention import MultiHeadAttention, attention
 from helpers.batching import bucketed_batches
 from helpers.decoder import Decoder
 from helpers.encoder import Encoder, EncoderLayer
@@ -426,6 +426,25 @@ def in_two_passes(query, key, value, mask=None, block=64):
     return context
 
 
+class HeadsInALoop(nn.Module):
+    """D's attention, a head after the other."""
+
+    def __init__(self, model_dim, num_heads, dropout=0.0):
+        super().__init__()
+        for name in ("linear_q", "linear_k", "linear_v", "linear_final"):
+            setattr(self, name, nn.Linear(model_dim, model_dim))
+        self.layer_norm, self.dropout = nn.LayerNorm(model_dim), nn.Dropout(dropout)
+        self.heads = num_heads
+
+    def forward(self, key, value, query, attn_mask=None):
+        parts = self.linear_q(query), self.linear_k(key), self.linear_v(value)
+        heads = zip(*(part.chunk(self.heads, dim=-1) for part in parts), strict=True)
+        mask = None if attn_mask is None else ~attn_mask
+        contexts, weights = zip(*(attention(*x, mask) for x in heads), strict=True)
+        output = self.dropout(self.linear_final(torch.cat(contexts, dim=-1)))
+        return self.layer_norm(query + output), torch.stack(weights, 1).flatten(0, 1)
+
+
 RIGHT = [
     ("lesson08-transformer", ProjectionFirst),
     ("lesson05-feed_forward", Clamped),
@@ -450,6 +469,7 @@ RIGHT = [
     ("lesson14-accumulate", divided_at_the_end),
     ("lesson14-ring_all_reduce", in_its_own_memory),
     ("lesson15-step_by_step", with_one_memory),
+    ("lesson16-repaired_attention", HeadsInALoop),
     ("lesson13-paired_interval", by_numpy),
     ("lesson19-absorb", key_by_key),
     ("lesson19-block_attention", in_two_passes),

@@ -14,6 +14,7 @@ from helpers.attention import MultiHeadAttention
 from helpers.interop.pytorch import copy_layer_norm, copy_linear
 from helpers.layers import FeedForward, LayerNorm
 from helpers.transformer import Transformer
+from lessons.lesson16.readings import annotated, d2l_blocks, lengths, pure_attention
 
 
 def copy_projections(
@@ -146,7 +147,7 @@ def copy_context_attention_layer(theirs: nn.Module, ours: nn.Module) -> None:
 def copy_sublayer(
     theirs: nn.Module, ours: MultiHeadAttention, residual: nn.Module
 ) -> None:
-    """A MultiHeadSublayer into an attention and the residual connection around it."""
+    """A RepairedAttention into an attention and the residual connection around it."""
     linears = (theirs.linear_q, theirs.linear_k, theirs.linear_v, theirs.linear_final)
     copy_projections(linears, ours)
     copy_layer_norm(theirs.layer_norm, residual.norm)
@@ -176,3 +177,32 @@ COURSE_FROM = {
     "C": course_from_annotated,
     "D": course_from_lengths,
 }
+
+
+# -- the five attentions alone ---------------------------------------------------------
+
+
+def five_attentions() -> tuple[nn.Module, nn.Module, nn.Module, nn.Module]:
+    """The attention of A and C, of B, of D, of E: two heads, d_model 16.
+
+    All have E's weights; E has no biases, so all biases are 0.
+    """
+    a_or_c = annotated.MultiHeadedAttention(2, 16, dropout=0.0)
+    b = d2l_blocks.multi_head_attention(16, 16, 16, 16, 2, 0.0)
+    d = lengths.RepairedAttention(16, 2)
+    e = pure_attention.AttentionWithNorm(2, 16, d_k=8, d_v=8, dropout=0.0)
+    for module in (a_or_c, b, d):
+        for empty, full in zip(linears_of(module), linears_of(e), strict=True):
+            copy_linear(full, empty)
+    return a_or_c, b, d, e
+
+
+def linears_of(module: nn.Module) -> tuple[nn.Linear, ...]:
+    """Query, key, value and output projection, under the names of a reading."""
+    if isinstance(module, annotated.MultiHeadedAttention):
+        return tuple(module.linears)
+    if isinstance(module, lengths.RepairedAttention):
+        return module.linear_q, module.linear_k, module.linear_v, module.linear_final
+    if isinstance(module, pure_attention.AttentionWithNorm):
+        return module.w_qs, module.w_ks, module.w_vs, module.fc
+    return module.W_q, module.W_k, module.W_v, module.W_o  # d2l's

@@ -1,4 +1,4 @@
-"""Short trainings of the readings, and of readings begun otherwise (lesson 16).
+"""Short trainings of the readings, and of three slips put back (lesson 16).
 
 One epoch of the toy corpus in batches of 512 tokens, then the share of new sentences
 that are translated word for word.
@@ -18,9 +18,9 @@ from helpers.corpus import toy_corpus
 from helpers.decoding import translate_ids
 from helpers.evaluation import exact_match
 from helpers.training import Trainer, TrainingConfig
-from helpers.transformer import Transformer, TransformerConfig
+from helpers.transformer import TransformerConfig
 from helpers.translator.small import toy_sentences
-from lessons.lesson16.readings import annotated, d2l_blocks, lengths
+from lessons.lesson16.readings import annotated, d2l_blocks, lengths, pure_attention
 
 SIZES = {"d_model": 64, "n_heads": 4, "d_ff": 128, "n_layers": 2, "dropout": 0.0}
 TIED = 15  # the one length of a norm over [length, features]
@@ -30,24 +30,25 @@ BUILDERS = {
     "B": d2l_blocks.blocks_model,
     "C": annotated.frame_model,
     "D": lengths.lengths_model,
+    "E": pure_attention.AttentionOnlyTranslator,
 }
 
 
-def toy_config(**changes: bool) -> TransformerConfig:
+def toy_config() -> TransformerConfig:
     """The sizes of all runs, for the toy corpus."""
     words = toy_sentences()
     vocabularies = len(words.english), len(words.french)
-    return TransformerConfig(*vocabularies, share_embeddings=False, **SIZES, **changes)
+    return TransformerConfig(*vocabularies, share_embeddings=False, **SIZES)
 
 
 def reading(key: str) -> nn.Module:
-    """A reading, "A" to "D", as `build_reading` starts it."""
+    """A reading, "A" to "E", as it is built here."""
     return BUILDERS[key](toy_config())
 
 
-def printed_embeddings(key: str) -> nn.Module:
-    """A, or C, whose stacks end in a norm; embeddings N(0, 1) as A's text has them."""
-    model = reading(key)
+def printed_embeddings() -> nn.Module:
+    """A with embeddings N(0, 1), as its text has them."""
+    model = reading("A")
     for embedding, _ in (model.model.src_embed, model.model.tgt_embed):
         nn.init.normal_(embedding.lut.weight)
     return model
@@ -56,28 +57,6 @@ def printed_embeddings(key: str) -> nn.Module:
 def tied_norm() -> nn.Module:
     """B with the norm over [length, features] that it prints, for one length."""
     return Padded(d2l_blocks.blocks_model(toy_config(), norm_length=TIED), TIED)
-
-
-def xavier_output(*, norm_first: bool = False) -> nn.Module:
-    """The course's model, its output matrix by Xavier's rule, too, as B and C have it.
-
-    The course draws that matrix with a deviation of 0.02; all else stays the same.
-    """
-    model = Transformer(toy_config(norm_first=norm_first))
-    nn.init.xavier_uniform_(model.projection.weight)
-    return model
-
-
-def smaller_matrices(*, norm_first: bool = False) -> nn.Module:
-    """The course's model, its layers' matrices times 1/√3.
-
-    PyTorch's own draw of a square matrix has 1/√3 of the size of Xavier's.
-    """
-    model = Transformer(toy_config(norm_first=norm_first))
-    for module in (*model.encoder.modules(), *model.decoder.modules()):
-        if isinstance(module, nn.Linear):
-            module.weight.data.mul_(3**-0.5)
-    return model
 
 
 class Padded(nn.Module):
@@ -109,22 +88,16 @@ class Padded(nn.Module):
         return F.pad(tokens, (0, self.length - tokens.size(1)), value=PAD)
 
 
-# Each run, and how its model is made; the first weights come from the global generator.
+# Each run, and how its model is made; initial weights come from the global generator.
 RUNS: dict[str, Callable[[], nn.Module]] = {
-    "A, the notes": lambda: reading("A"),
-    "B, the d2l reading": lambda: reading("B"),
-    "C, the frame": lambda: reading("C"),
-    "D, the tutorial": lambda: reading("D"),
-    "A, embeddings N(0, 1)": lambda: printed_embeddings("A"),
-    "C, embeddings N(0, 1)": lambda: printed_embeddings("C"),
+    "A": lambda: reading("A"),
+    "B": lambda: reading("B"),
+    "C": lambda: reading("C"),
+    "D": lambda: reading("D"),
+    "E": lambda: reading("E"),
+    "A, embeddings N(0, 1)": printed_embeddings,
     "B, norm over both axes": tied_norm,
-    "D, softmax as printed": lambda: lengths.lengths_model(toy_config(), softmax=True),
-    "course, norm last": lambda: Transformer(toy_config()),
-    "course, norm first": lambda: Transformer(toy_config(norm_first=True)),
-    "norm last, Xavier output": xavier_output,
-    "norm first, Xavier output": lambda: xavier_output(norm_first=True),
-    "norm last, matrices × 0.58": smaller_matrices,
-    "norm first, matrices × 0.58": lambda: smaller_matrices(norm_first=True),
+    "D, two softmaxes": lambda: lengths.lengths_model(toy_config(), softmax=True),
 }
 
 

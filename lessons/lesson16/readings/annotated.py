@@ -21,20 +21,12 @@ from lessons.lesson16.readings.interface import Translator
 
 
 def clones(module: nn.Module, N: int) -> nn.ModuleList:
-    """N copies of a module, with parameters of their own that start out equal.
-
-    So cloned query and key projections give symmetric scores at first, and all layers
-    start as one function. Reading A, "Embeddings"; reading C, before "Encoder".
-    """
+    """N copies of a module, with parameters of their own that start out equal."""
     return nn.ModuleList(copy.deepcopy(module) for _ in range(N))
 
 
 class Embeddings(nn.Module):
-    """ids (batch, length) -> (batch, length, d_model), times √d_model.
-
-    PyTorch draws its vectors with a standard deviation of 1. Reading A, "Embeddings";
-    Vaswani et al. 2017, section 3.4.
-    """
+    """ids (batch, length) -> (batch, length, d_model), times √d_model."""
 
     def __init__(self, d_model: int, vocab: int):
         super().__init__()
@@ -55,10 +47,8 @@ def attention_with_dropout(
     """Scaled dot-product attention, and the weights that it used.
 
     query (…, query_length, d_k), key and value (…, key_length, d_k or d_v), mask as in
-    the module's docstring, broadcast over (…, query_length, key_length). With dropout
-    the weights, then no longer of sum 1, are those that were left: the readings' choice
-    (the paper drops sublayer outputs only, section 5.4). A query whose keys are all
-    hidden attends to all of them alike. Readings A and C, "Attention".
+    the module's docstring. Dropout acts on the weights. A query whose keys are all
+    hidden attends to all of them alike.
     """
     scores = query @ key.transpose(-2, -1) / math.sqrt(query.size(-1))
     if mask is not None:
@@ -76,8 +66,7 @@ class MultiHeadedAttention(nn.Module):
 
     query (batch, query_length, d_model), key and value (batch, key_length, d_model)
     -> (batch, query_length, d_model). `attn` keeps the last weights, (batch, h,
-    query_length, key_length). Readings A and C, "Attention".
-    ValueError if h does not divide d_model.
+    query_length, key_length).
     """
 
     def __init__(self, h: int, d_model: int, dropout: float = 0.1):
@@ -105,13 +94,10 @@ class MultiHeadedAttention(nn.Module):
 
 
 class StdLayerNorm(nn.Module):
-    """a_2 (x - mean) / (std + eps) + b_2 over the last axis, (…, features).
+    """a_2 (x - mean) / (std + eps) + b_2 over the last axis; std is the unbiased one.
 
-    std is the unbiased standard deviation s. Before gain and bias the result is that of
-    the course's norm, with its biased variance v and its own eps e, times the factor
-    √(v + e) / (s + eps). Where both eps are small beside v, the factor is the constant
-    √((features - 1) / features), which the gain can make up for. Readings A and C,
-    where it is called LayerNorm.
+    Called LayerNorm in the texts. Before gain and bias it is the course's norm, with
+    its biased variance v and eps e, times √(v + e) / (std + eps).
     """
 
     def __init__(self, features: int, eps: float = 1e-6):
@@ -126,10 +112,7 @@ class StdLayerNorm(nn.Module):
 
 
 class SublayerConnection(nn.Module):
-    """x + Dropout(sublayer(norm(x))); the paper has the norm last, section 3.1.
-
-    x (batch, length, size) -> the same shape. Readings A and C, after LayerNorm.
-    """
+    """x + Dropout(sublayer(norm(x))); the paper has the norm last, section 3.1."""
 
     def __init__(self, size: int, dropout: float):
         super().__init__()
@@ -141,11 +124,7 @@ class SublayerConnection(nn.Module):
 
 
 class PositionwiseFeedForward(nn.Module):
-    """(batch, length, d_model) to d_ff and back, with dropout between the two.
-
-    Readings A and C, at the end. Vaswani et al. 2017, section 3.3; the dropout between
-    is the readings' choice.
-    """
+    """(batch, length, d_model) to d_ff and back, with dropout between the two."""
 
     def __init__(self, d_model: int, d_ff: int, dropout: float = 0.1):
         super().__init__()
@@ -161,18 +140,14 @@ class PositionwiseFeedForward(nn.Module):
 
 
 def subsequent_mask(size: int) -> Tensor:
-    """(1, size, size), True on and below the diagonal: no position sees a later one.
-
-    Reading C, "decoder".
-    """
+    """(1, size, size), True on and below the diagonal."""
     return torch.ones(1, size, size, dtype=torch.bool).triu(1) == 0
 
 
 class NormFirstEncoderLayer(nn.Module):
-    """Self-attention and feed-forward, both given, each in a SublayerConnection.
+    """C's EncoderLayer: self-attention and feed-forward, both given.
 
-    x (batch, length, size), mask (batch, 1, length) -> (batch, length, size). Reading
-    C, "Encoder", where it is called EncoderLayer.
+    x (batch, length, size), mask (batch, 1, length) -> (batch, length, size).
     """
 
     def __init__(
@@ -189,10 +164,7 @@ class NormFirstEncoderLayer(nn.Module):
 
 
 class NormFirstEncoder(nn.Module):
-    """N clones of a layer and one last norm; shapes as the layer's.
-
-    Reading C, "Encoder", where it is called Encoder.
-    """
+    """C's Encoder: N clones of a layer and one last norm; shapes as the layer's."""
 
     def __init__(self, layer: NormFirstEncoderLayer, N: int):
         super().__init__()
@@ -206,12 +178,11 @@ class NormFirstEncoder(nn.Module):
 
 
 class NormFirstDecoderLayer(nn.Module):
-    """Self-attention, attention to the source, feed-forward; all given.
+    """C's DecoderLayer: self-attention, attention to the source, feed-forward; given.
 
     x (batch, target_length, size), memory (batch, source_length, size), src_mask
     (batch, 1, source_length), tgt_mask (batch, target_length, target_length)
-    -> (batch, target_length, size). Reading C, "decoder", where it is called
-    DecoderLayer.
+    -> (batch, target_length, size).
     """
 
     def __init__(
@@ -237,10 +208,7 @@ class NormFirstDecoderLayer(nn.Module):
 
 
 class NormFirstDecoder(nn.Module):
-    """N clones of a layer and one last norm; shapes as the layer's.
-
-    Reading C, "decoder", where it is called Decoder.
-    """
+    """C's Decoder: N clones of a layer and one last norm; shapes as the layer's."""
 
     def __init__(self, layer: NormFirstDecoderLayer, N: int):
         super().__init__()
@@ -258,8 +226,7 @@ class NormFirstDecoder(nn.Module):
 class Generator(nn.Module):
     """States (…, d_model) -> log-probabilities (…, vocab).
 
-    A cross-entropy may take them for logits: log-softmax of log-probabilities changes
-    nothing, because they already have a log-sum-exp of 0. Reading C, at the beginning.
+    A cross-entropy may take them for logits: their log-sum-exp is 0 already.
     """
 
     def __init__(self, d_model: int, vocab: int):
@@ -273,9 +240,8 @@ class Generator(nn.Module):
 class EncoderDecoder(nn.Module):
     """Encoder, decoder, embeddings and generator, all given; masks by the caller.
 
-    src (batch, source_length), tgt (batch, target_length), masks as the decoder
-    layer's. forward gives states (batch, target_length, d_model): `generator` is held
-    here but applied outside. Reading C, at the beginning.
+    forward gives states (batch, target_length, d_model): `generator` is held here but
+    applied outside.
     """
 
     def __init__(
@@ -350,7 +316,7 @@ class AnnotatedTranslator(Translator):
 def frame_model(
     config: TransformerConfig, *, drawn_anew: bool = True
 ) -> AnnotatedTranslator:
-    """Reading C as a whole; its clones start equal unless they are drawn anew."""
+    """C as a whole; its clones start equal unless they are drawn anew."""
     d_model, dropout = config.d_model, config.dropout
     attn = MultiHeadedAttention(config.n_heads, d_model, dropout)
     feed_forward = PositionwiseFeedForward(d_model, config.d_ff, dropout)
@@ -377,11 +343,7 @@ def frame_model(
 
 
 def parts_model(config: TransformerConfig) -> AnnotatedTranslator:
-    """Reading A as a whole: its parts in C's frame, without what only C adds.
-
-    A's text has no stack: that no norm closes it, and that plain logits come out, is
-    our choice.
-    """
+    """A as a whole: its parts in C's frame without last norms, and plain logits."""
     translator = frame_model(config)
     model = translator.model
     model.encoder.norm, model.decoder.norm = nn.Identity(), nn.Identity()

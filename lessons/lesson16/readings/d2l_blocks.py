@@ -1,17 +1,9 @@
 """Reading B: blocks on top of d2l's, completed by a decoder (lesson 16).
 
-d2l gives the base classes, the attention and the sinusoids. The arguments of the
-constructors are the text's, in its order; its `**kwargs` are left out, as nn.Module
-takes none. key_size, query_size and value_size are the widths of what the attention
-reads, and the residual connections demand that all are num_hiddens.
-
-Shapes are (batch, length, num_hiddens); instead of a mask there are valid_lens, the
-number of keys that may be attended to, from the left: (batch,) for every query of a
-sentence alike, or (batch, query_length). d2l fills hidden scores with -1e6, so a query
-without any valid key attends to all alike; in float16 -1e6 is -inf, and such a query
-gives NaN.
-
-Importing this module imports d2l, which takes seconds.
+Constructors have the text's arguments in its order, without `**kwargs`. Shapes are
+(batch, length, num_hiddens). Instead of a mask there are valid_lens, the number of keys
+from the left that may be attended to: (batch,) or (batch, query_length). d2l fills
+hidden scores with -1e6, which is -inf in float16. Importing this imports d2l: seconds.
 """
 
 import math
@@ -29,11 +21,7 @@ d2l = import_d2l()
 
 
 class PositionWiseFFN(nn.Module):
-    """(batch, length, ffn_num_input) -> (batch, length, ffn_num_outputs).
-
-    Reading B, section 2, where it is called PositionWiseFNN.
-    Vaswani et al. 2017, section 3.3.
-    """
+    """(batch, length, ffn_num_input) -> (batch, length, ffn_num_outputs)."""
 
     def __init__(self, ffn_num_input: int, ffn_num_hiddens: int, ffn_num_outputs: int):
         super().__init__()
@@ -46,12 +34,11 @@ class PositionWiseFFN(nn.Module):
 
 
 class AddNorm(nn.Module):
-    """LayerNorm(X + Dropout(Y)): norm last, as in the paper's section 3.1.
+    """LayerNorm(X + Dropout(Y)): norm last.
 
-    X and Y (batch, length, features) -> the same shape. normalized_shape is what
-    nn.LayerNorm normalises over. The features alone are right; the reading's
-    [length, num_hiddens] ties the module to one length, and lets a position change the
-    others, later ones and padding among them. Reading B, section 3.
+    normalized_shape is what nn.LayerNorm normalises over. The text's examples take
+    [length, num_hiddens], which ties the module to one length, and lets a position
+    change the others.
     """
 
     def __init__(self, normalized_shape: int | Sequence[int], dropout: float):
@@ -64,13 +51,7 @@ class AddNorm(nn.Module):
 
 
 class SteppedPositions(d2l.PositionalEncoding):
-    """d2l's sinusoids, from position `start` on: a prediction is fed token by token.
-
-    X (batch, length, num_hiddens) -> the same shape. Reading B, section 4.
-
-    d2l keeps its table P as a plain attribute; as a buffer it follows the module to
-    another dtype and into its state dict. ValueError past max_len.
-    """
+    """d2l's sinusoids as a buffer, from position `start` on, for a token at a time."""
 
     def __init__(self, num_hiddens: int, dropout: float, max_len: int = 1000):
         super().__init__(num_hiddens, dropout, max_len)
@@ -88,11 +69,7 @@ class SteppedPositions(d2l.PositionalEncoding):
 
 
 class EncoderBlock(nn.Module):
-    """Self-attention and PositionWiseFFN, each followed by AddNorm.
-
-    X (batch, length, num_hiddens), valid_lens (batch,) -> the shape of X.
-    Reading B, section 4.
-    """
+    """Self-attention and PositionWiseFFN, each followed by AddNorm."""
 
     def __init__(
         self,
@@ -123,7 +100,7 @@ class TransformerEncoder(d2l.Encoder):
     """ids X (batch, length), valid_lens (batch,) -> (batch, length, num_hiddens).
 
     `attention_weights` keeps what each block attended to in the last call, a list of
-    (batch × num_heads, length, length). Reading B, section 4.
+    (batch × num_heads, length, length).
     """
 
     def __init__(
@@ -167,11 +144,9 @@ class TransformerEncoder(d2l.Encoder):
 class DecoderBlock(nn.Module):
     """Block number i: attention to the past, to the source, PositionWiseFFN.
 
-    X (batch, new_length, num_hiddens) and state [enc_outputs (batch, source_length,
-    num_hiddens), enc_valid_lens (batch,), inputs] -> the shape of X, and the state,
-    whose inputs[i] has grown by X. Reading B, section 5, breaks off after the line with
-    `key_values = X`; it announces one code for training, where X is the whole target,
-    and prediction, where X is the newest token. The rest is ours.
+    X (batch, new_length, num_hiddens) and state [enc_outputs, enc_valid_lens, inputs]
+    -> the shape of X, and the state, whose inputs[i] has grown by X. The text breaks
+    off after `key_values = X`; the rest is ours.
     """
 
     def __init__(
@@ -186,15 +161,13 @@ class DecoderBlock(nn.Module):
         num_heads: int,
         dropout: float,
         i: int,
-        *,
-        use_bias: bool = False,
     ):
         super().__init__()
         self.i = i
         sizes = key_size, query_size, value_size, num_hiddens, num_heads
-        self.attention1 = multi_head_attention(*sizes, dropout, use_bias)
+        self.attention1 = multi_head_attention(*sizes, dropout)
         self.addnorm1 = AddNorm(norm_shape, dropout)
-        self.attention2 = multi_head_attention(*sizes, dropout, use_bias)
+        self.attention2 = multi_head_attention(*sizes, dropout)
         self.addnorm2 = AddNorm(norm_shape, dropout)
         self.ffn = PositionWiseFFN(ffn_num_input, ffn_num_hiddens, num_hiddens)
         self.addnorm3 = AddNorm(norm_shape, dropout)
@@ -218,41 +191,27 @@ class DecoderBlock(nn.Module):
 class TransformerDecoder(d2l.AttentionDecoder):
     """ids X (batch, new_length) and a state -> logits (batch, new_length, vocab_size).
 
-    Not in the text; its arguments are those of reading B's TransformerEncoder. A state
-    is [enc_outputs, enc_valid_lens, inputs], where inputs[i] is what block i
-    has been given so far, (batch, length, num_hiddens), or None at the start.
-    Padding is not hidden from the decoder's own attention: it stands on the right,
-    where only padding can look at it.
+    Ours. inputs[i] of a state is what block i has been given so far, or None. Padding
+    stands on the right, where only padding can look at it.
     """
 
     def __init__(
         self,
         vocab_size: int,
-        key_size: int,
-        query_size: int,
-        value_size: int,
-        num_hiddens: int,
-        norm_shape: int | Sequence[int],
-        ffn_num_input: int,
-        ffn_num_hiddens: int,
-        num_heads: int,
+        widths: Sequence[int],
+        sizes: Sequence,
         num_layers: int,
-        dropout: float,
-        use_bias: bool = False,
-        *,
         max_len: int = 1000,
     ):
+        """widths and sizes are a DecoderBlock's first four arguments, and the next."""
         super().__init__()
-        self.num_hiddens = num_hiddens
-        self.embedding = nn.Embedding(vocab_size, num_hiddens)
-        self.pos_encoding = SteppedPositions(num_hiddens, dropout, max_len)
-        widths = key_size, query_size, value_size, num_hiddens
-        sizes = norm_shape, ffn_num_input, ffn_num_hiddens, num_heads, dropout
+        self.num_hiddens = widths[-1]
+        self.embedding = nn.Embedding(vocab_size, self.num_hiddens)
+        self.pos_encoding = SteppedPositions(self.num_hiddens, sizes[-1], max_len)
         self.blks = nn.ModuleList(
-            DecoderBlock(*widths, *sizes, i, use_bias=use_bias)
-            for i in range(num_layers)
+            DecoderBlock(*widths, *sizes, i) for i in range(num_layers)
         )
-        self.dense = nn.Linear(num_hiddens, vocab_size)
+        self.dense = nn.Linear(self.num_hiddens, vocab_size)
 
     def init_state(self, enc_outputs: Tensor, enc_valid_lens: Tensor | None) -> list:
         return [enc_outputs, enc_valid_lens, [None] * len(self.blks)]
@@ -292,13 +251,7 @@ def multi_head_attention(
     dropout: float,
     use_bias: bool = False,
 ) -> nn.Module:
-    """d2l's MultiHeadAttention, its arguments handed over by name.
-
-    queries (batch, query_length, query_size), keys and values (batch, key_length,
-    key_size or value_size), valid_lens -> (batch, query_length, num_hiddens). Reading
-    B, sections 4 and 5.
-    ValueError if num_heads does not divide num_hiddens, which d2l does not look at.
-    """
+    """d2l's MultiHeadAttention, its arguments handed over by name."""
     if num_hiddens % num_heads:
         raise ValueError(
             f"num_hiddens={num_hiddens} is not divisible by num_heads={num_heads}"
@@ -388,11 +341,7 @@ def valid_lengths(tokens: Tensor) -> Tensor:
 
 
 def initialise(module: nn.Module) -> None:
-    """Xavier's rule for linear layers, as d2l trains; smaller embeddings.
-
-    PyTorch draws embeddings with a standard deviation of 1; times √num_hiddens they
-    would be far larger than the sinusoids, whose size is 0.71. The text says nothing.
-    """
+    """Xavier's rule for linear layers, as d2l trains; smaller embeddings."""
     if isinstance(module, nn.Linear):
         nn.init.xavier_uniform_(module.weight)
     elif isinstance(module, nn.Embedding):
@@ -407,18 +356,14 @@ def blocks_model(
     norm_length restores the reading's own norm over [length, features], for sequences
     of that length only, on both sides.
     """
-    norm_shape = [config.d_model]
-    if norm_length is not None:
-        norm_shape = [norm_length, config.d_model]
-    d_model, max_len = config.d_model, config.max_length
-    widths = [d_model] * 4  # of keys, queries, values, and what is hidden
-    sizes = *widths, norm_shape, d_model, config.d_ff, config.n_heads, config.n_layers
-    return BlocksTranslator(
-        TransformerEncoder(
-            config.source_vocab, *sizes, config.dropout, max_len=max_len
-        ),
-        TransformerDecoder(
-            config.target_vocab, *sizes, config.dropout, max_len=max_len
-        ),
-        config,
+    features = [config.d_model]
+    norm_shape = features if norm_length is None else [norm_length, *features]
+    widths, layers = features * 4, config.n_layers  # of keys, queries, values, the rest
+    sizes = norm_shape, config.d_model, config.d_ff, config.n_heads
+    longest, dropout = config.max_length, config.dropout
+    encoder = TransformerEncoder(
+        config.source_vocab, *widths, *sizes, layers, dropout, max_len=longest
     )
+    sizes = *sizes, dropout
+    decoder = TransformerDecoder(config.target_vocab, widths, sizes, layers, longest)
+    return BlocksTranslator(encoder, decoder, config)

@@ -8,13 +8,9 @@ from helpers.transformer import check_tokens
 class Translator(nn.Module):
     """The interface of `helpers.transformer.Transformer` over a reading's own.
 
-    source (batch, source_length), target (batch, target_length) -> logits
-    (batch, target_length, target_vocab); what is hidden follows from PAD. A reading
-    has `project`, which makes logits of states, and says how it reads a source and
-    writes a target. `attention_maps(source, target)` is its way to show what it
-    attended to: {"encoder": …, "decoder": …, "cross": …}, each a list with a map
-    (batch, heads, query_length, key_length) a layer.
-    ValueError for tokens that are not ids (batch, length).
+    What is hidden follows from PAD. A reading has `project`, which makes logits of
+    states, `read` and `write`; `attention_maps(source, target)` gives {"encoder": …,
+    "decoder": …, "cross": …}, a list each, (batch, heads, queries, keys) a layer.
     """
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:

@@ -22,36 +22,24 @@ from lessons.lesson16.readings.interface import Translator
 
 
 def hidden_padding_mask(seq_k: Tensor, seq_q: Tensor) -> Tensor:
-    """True where a key is PAD, for every query.
-
-    seq_k (batch, key_length), seq_q (batch, query_length)
-    -> (batch, query_length, key_length). Reading D, "Padding mask".
-    """
+    """(batch, query_length, key_length), True where a key is PAD."""
     return (seq_k == PAD).unsqueeze(1).expand(-1, seq_q.size(1), -1)
 
 
 def hidden_sequence_mask(seq: Tensor) -> Tensor:
-    """True where a key is later than the query.
-
-    seq (batch, length) -> (batch, length, length). Reading D, "Sequence mask".
-    """
+    """(batch, length, length), True where a key is later than the query."""
     batch, length = seq.shape
     ones = torch.ones(length, length, dtype=torch.bool, device=seq.device)
     return ones.triu(diagonal=1).expand(batch, -1, -1)
 
 
 def residual(sublayer_fn: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    """sublayer_fn(x) + x, of any shape. Reading D, "Residual connection"."""
+    """sublayer_fn(x) + x."""
     return sublayer_fn(x) + x
 
 
 class EpsilonLayerNorm(nn.Module):
-    """gamma (x - mean) / (std + epsilon) + beta over the last axis, (…, features).
-
-    std is the unbiased standard deviation, as in readings A and C. Reading D, "Layer
-    normalization": its formula there divides by the root of σ² + ε, and does not say
-    which variance that is. With the biased one it is nn.LayerNorm, as in its model.
-    """
+    """gamma (x - mean) / (std + epsilon) + beta. D's model uses nn.LayerNorm."""
 
     def __init__(self, features: int, epsilon: float = 1e-6):
         super().__init__()
@@ -67,11 +55,9 @@ class EpsilonLayerNorm(nn.Module):
 class BatchedDotProductAttention(nn.Module):
     """softmax(q kᵀ · scale) v on three axes, heads folded into the first.
 
-    q (batch, query_length, d), k (batch, key_length, d), v (batch, key_length, d_v),
-    attn_mask True = hidden -> context (batch, query_length, d_v) and weights
-    (batch, query_length, key_length). Without a scale the scores stay as they are. A
-    query whose keys are all hidden attends to all of them alike. Reading D, "Scaled
-    dot-product attention".
+    q (rows, query_length, d), k and v (rows, key_length, d), attn_mask True = hidden
+    -> context (rows, query_length, d), weights (rows, query_length, key_length). A
+    query whose keys are all hidden attends to all of them alike.
     """
 
     def __init__(self, attention_dropout: float = 0.0):
@@ -96,23 +82,21 @@ class BatchedDotProductAttention(nn.Module):
         return torch.bmm(attention, v), attention
 
 
-class MultiHeadSublayer(nn.Module):
+class RepairedAttention(nn.Module):
     """LayerNorm(query + Dropout(multi-head attention)): the whole sublayer.
 
     key and value (batch, key_length, model_dim), query (batch, query_length,
     model_dim), attn_mask (batch, query_length, key_length), True = hidden -> output
     (batch, query_length, model_dim) and attention (batch × heads, query_length,
-    key_length). Reading D, "Multi-head attention"; Vaswani et al. 2017, sections 3.1
-    and 3.2.2. ValueError if num_heads does not divide model_dim.
+    key_length). Reading D, "Multi-head attention", where it is MultiHeadAttention.
     """
 
     def __init__(self, model_dim: int = 512, num_heads: int = 8, dropout: float = 0.0):
         super().__init__()
         if model_dim % num_heads:
-            raise ValueError(
-                f"model_dim={model_dim} is not divisible by num_heads={num_heads}"
-            )
+            raise ValueError(f"{model_dim=} is not divisible by {num_heads=}")
         self.num_heads, self.dim_per_head = num_heads, model_dim // num_heads
+        self.scale = self.dim_per_head**-0.5
         self.linear_k = nn.Linear(model_dim, model_dim)
         self.linear_v = nn.Linear(model_dim, model_dim)
         self.linear_q = nn.Linear(model_dim, model_dim)
@@ -124,35 +108,28 @@ class MultiHeadSublayer(nn.Module):
     def forward(
         self, key: Tensor, value: Tensor, query: Tensor, attn_mask: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        if attn_mask is not None:
-            # In the order of the folded heads: the first sentence's heads come first.
-            attn_mask = attn_mask.repeat_interleave(self.num_heads, dim=0)
-        context, attention = self.dot_product_attention(
-            self.fold_heads(self.linear_q(query)),
-            self.fold_heads(self.linear_k(key)),
-            self.fold_heads(self.linear_v(value)),
-            self.dim_per_head**-0.5,
-            attn_mask,
-        )
-        context = context.unflatten(0, (-1, self.num_heads))
-        output = self.linear_final(context.transpose(1, 2).flatten(2))
-        return self.layer_norm(query + self.dropout(output)), attention
+        k, v = self.linear_k(key), self.linear_v(value)
+        q, k, v = map(self.fold_heads, (self.linear_q(query), k, v))
+        mask = None if attn_mask is None else self.mask_of_heads(attn_mask)
+        context, attention = self.dot_product_attention(q, k, v, self.scale, mask)
+        output = self.dropout(self.linear_final(self.join_heads(context)))
+        return self.layer_norm(query + output), attention
 
-    def fold_heads(self, x: Tensor) -> Tensor:
-        """(batch, length, model_dim) -> (batch × heads, length, dim_per_head).
-
-        The transposition before the fold keeps a head to one position at a time.
-        """
+    def fold_heads(self, x: Tensor) -> Tensor:  # (batch × heads, length, dim_per_head)
         x = x.unflatten(2, (self.num_heads, self.dim_per_head))
         return x.transpose(1, 2).flatten(0, 1)
+
+    def join_heads(self, x: Tensor) -> Tensor:  # (batch, length, model_dim)
+        return x.unflatten(0, (-1, self.num_heads)).transpose(1, 2).flatten(2)
+
+    def mask_of_heads(self, mask: Tensor) -> Tensor:  # sentence 0's heads come first
+        return mask.repeat_interleave(self.num_heads, dim=0)
 
 
 class PositionalWiseFeedForward(nn.Module):
     """LayerNorm(x + Dropout(two convolutions of width 1)): the whole sublayer.
 
-    Input and output: (batch, length, model_dim). A convolution of width 1 is a linear
-    layer at every position; its channels stand before the length. Reading D,
-    "Position-wise feed-forward network"; Vaswani et al. 2017, section 3.3.
+    (batch, length, model_dim) -> the same; a convolution's channels come second.
     """
 
     def __init__(self, model_dim: int = 512, ffn_dim: int = 2048, dropout: float = 0.0):
@@ -173,10 +150,8 @@ class PositionalWiseFeedForward(nn.Module):
 class LengthPositions(nn.Module):
     """Sinusoids for the positions of a sequence, and zeros for its padding.
 
-    input_len (batch, 1) -> (batch, padded_len, d_model); without a padded_len, as in
-    the text, it is the largest of the lengths. Row 0 of the table is the padding's, row
-    p + 1 that of position p. Reading D, "Positional encoding".
-    ValueError for a padded_len beyond max_seq_len.
+    input_len (batch, 1) -> (batch, padded_len, d_model); without a padded_len it is the
+    largest length. Row 0 of the table is the padding's, row p + 1 that of position p.
     """
 
     def __init__(self, d_model: int, max_seq_len: int):
@@ -201,10 +176,8 @@ class LengthPositions(nn.Module):
 class SequenceEmbedding(nn.Module):
     """Word embeddings times √model_dim plus positions; a vector of zeros for padding.
 
-    inputs (batch, length), inputs_len (batch, 1) -> (batch, length, model_dim). Reading
-    D, "Word embedding", scales, and its model forgets it; the paper does, section 3.4,
-    and so does this. There are vocab_size + 1 rows, as in the text's model: if
-    vocab_size counts PAD, as it does in the course, the last one is never read.
+    inputs (batch, length), inputs_len (batch, 1) -> (batch, length, model_dim). D has
+    vocab_size + 1 rows, too; where PAD is counted, the last one is never read.
     """
 
     def __init__(self, vocab_size: int, max_seq_len: int, model_dim: int):
@@ -223,11 +196,7 @@ class SequenceEmbedding(nn.Module):
 
 
 class SelfAttentionLayer(nn.Module):
-    """An encoder layer: self-attention, then feed-forward.
-
-    inputs (batch, length, model_dim) -> output of that shape, and attention. Reading D,
-    "Transformer", where it is called EncoderLayer; its ffn_dim=2018 is 2048 here.
-    """
+    """D's EncoderLayer: (batch, length, model_dim) -> the same, and attention."""
 
     def __init__(
         self,
@@ -237,7 +206,7 @@ class SelfAttentionLayer(nn.Module):
         dropout: float = 0.0,
     ):
         super().__init__()
-        self.attention = MultiHeadSublayer(model_dim, num_heads, dropout)
+        self.attention = RepairedAttention(model_dim, num_heads, dropout)
         self.feed_forward = PositionalWiseFeedForward(model_dim, ffn_dim, dropout)
 
     def forward(
@@ -248,12 +217,10 @@ class SelfAttentionLayer(nn.Module):
 
 
 class ContextAttentionLayer(nn.Module):
-    """A decoder layer: self-attention, context attention, then feed-forward.
+    """D's DecoderLayer, whose two attentions have weights of their own.
 
     dec_inputs (batch, target_length, model_dim), enc_outputs (batch, source_length,
-    model_dim) -> output like dec_inputs, and both attentions. The two attentions have
-    weights of their own; the text calls one module twice. Reading D, "Transformer",
-    where it is called DecoderLayer.
+    model_dim) -> output like dec_inputs, and both attentions.
     """
 
     def __init__(
@@ -264,8 +231,8 @@ class ContextAttentionLayer(nn.Module):
         dropout: float = 0.0,
     ):
         super().__init__()
-        self.self_attention = MultiHeadSublayer(model_dim, num_heads, dropout)
-        self.context_attention = MultiHeadSublayer(model_dim, num_heads, dropout)
+        self.self_attention = RepairedAttention(model_dim, num_heads, dropout)
+        self.context_attention = RepairedAttention(model_dim, num_heads, dropout)
         self.feed_forward = PositionalWiseFeedForward(model_dim, ffn_dim, dropout)
 
     def forward(
@@ -285,11 +252,7 @@ class ContextAttentionLayer(nn.Module):
 
 
 class LengthEncoder(nn.Module):
-    """inputs (batch, length), inputs_len (batch, 1) -> output and all attentions.
-
-    Output is (batch, length, model_dim), the attentions a list with one a layer.
-    Reading D, "Transformer", where it is called Encoder.
-    """
+    """D's Encoder: inputs (batch, length), lengths -> output, a list of attentions."""
 
     def __init__(
         self,
@@ -321,13 +284,7 @@ class LengthEncoder(nn.Module):
 
 
 class LengthDecoder(nn.Module):
-    """inputs (batch, length), inputs_len (batch, 1) -> output and all attentions.
-
-    enc_output (batch, source_length, model_dim), context_attn_mask (batch, length,
-    source_length). Output is (batch, length, model_dim); then the self-attentions and
-    the context attentions, each a list with one a layer. Reading D, "Transformer",
-    where it is called Decoder.
-    """
+    """D's Decoder: -> output, self-attentions, context attentions, one a layer."""
 
     def __init__(
         self,
@@ -368,14 +325,9 @@ class LengthDecoder(nn.Module):
 class LengthTransformer(nn.Module):
     """Sequences and their lengths in; probabilities and every attention out.
 
-    src_seq (batch, source_length), src_len (batch, 1), tgt_seq (batch, target_length),
-    tgt_len (batch, 1) -> (batch, target_length, tgt_vocab_size), then three lists: the
-    encoder's, the decoder's self- and the decoder's context attentions. Reading D,
-    "Transformer".
-
-    With softmax=False logits come out, which a cross-entropy needs: taking
-    probabilities for logits it cannot fall below ln(e + tgt_vocab_size - 1) - 1, and
-    where all logits are equal its gradient is tgt_vocab_size times too small.
+    src_seq (batch, source_length), src_len (batch, 1), and so on -> (batch,
+    target_length, tgt_vocab_size), then three lists: the encoder's, the decoder's self-
+    and its context attentions. With softmax=False, logits, which a cross-entropy needs.
     """
 
     def __init__(

@@ -17,12 +17,7 @@ from lessons.lesson16.readings.interface import Translator
 
 
 class SinusoidTable(nn.Module):
-    """Add sinusoids to x (batch, seq_len, d_model), then apply dropout.
-
-    The table is a buffer, which follows the module and its state dict. Reading E,
-    section 2.1, where it is called PositionalEncoding; Vaswani et al. 2017, section
-    3.5. ValueError past max_len.
-    """
+    """E's PositionalEncoding: add sinusoids to x (batch, seq_len, d_model), dropout."""
 
     def __init__(self, d_model: int, dropout: float = 0.1, max_len: int = 5000):
         super().__init__()
@@ -41,10 +36,8 @@ class SinusoidTable(nn.Module):
 class ScaledDotProductAttention(nn.Module):
     """softmax(q kᵀ / √d_k) v, and the weights, with dropout on them.
 
-    q (batch, n_heads, len_q, d_k), k (batch, n_heads, len_k, d_k), v (batch, n_heads,
-    len_k, d_v), attn_mask broadcasts to (batch, n_heads, len_q, len_k) -> context
-    (batch, n_heads, len_q, d_v), attn (batch, n_heads, len_q, len_k). A query whose
-    keys are all hidden attends to all of them alike. Reading E, the first section 2.2.
+    q (batch, n_heads, len_q, d_k), k and v (batch, n_heads, len_k, d_k or d_v) ->
+    context (batch, n_heads, len_q, d_v), attn (batch, n_heads, len_q, len_k).
     """
 
     def __init__(self, d_k: int, dropout: float = 0.1):
@@ -65,12 +58,11 @@ class ScaledDotProductAttention(nn.Module):
 
 
 class AttentionWithNorm(nn.Module):
-    """LayerNorm(q + Dropout(multi-head attention)), d_k and d_v chosen freely.
+    """E's MultiHeadAttention: LayerNorm(q + Dropout(heads)), d_k and d_v chosen freely.
 
     q (batch, len_q, d_model), k and v (batch, len_k, d_model), attn_mask
     (batch, len_q, len_k) -> output (batch, len_q, d_model) and attn
-    (batch, n_heads, len_q, len_k). Reading E, the second section 2.2, where it is
-    called MultiHeadAttention; Vaswani et al. 2017, section 3.2.2.
+    (batch, n_heads, len_q, len_k).
     """
 
     def __init__(
@@ -110,11 +102,7 @@ def attention_block(config: TransformerConfig) -> AttentionWithNorm:
 
 
 class AttentionOnlyTranslator(Translator):
-    """Reading E's attention stacked, with nothing between: no feed-forward network.
-
-    The interface is that of `helpers.transformer.Transformer`; the masks follow from
-    PAD.
-    """
+    """E's attention stacked, with nothing between; masks follow from PAD. Ours."""
 
     def __init__(self, config: TransformerConfig):
         super().__init__()
