@@ -189,11 +189,11 @@ def draw_steps(table: pd.DataFrame, chance: tuple[float, float], *, title: str) 
     """
     _, ax = plt.subplots(figsize=(6, 0.9 + 0.27 * table["change"].nunique()))
     look = {"colours": (COLOURS[0],), "ax": ax}
-    over_seeds(table, x="steps_to_90", y="change", title=title, **look)
+    over_seeds(table, x="steps_to_90", y="change", title="", **look)
     ax.axvspan(*chance, color="#E8E8E8", zorder=0)
     at = sum(chance) / 2, 0.99
     options = {"transform": ax.get_xaxis_transform(), "ha": "center", "va": "bottom"}
     ax.text(*at, "chance", fontsize=9, color="#555555", **options)
-    ax.set_title(title, pad=18)
+    ax.figure.suptitle(title, x=0.01, ha="left", fontsize=11)
     ax.set(xlabel="steps until 90 % of the words are right", ylabel="")
     plt.show()
