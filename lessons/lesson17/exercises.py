@@ -54,10 +54,6 @@ def _turned(
     return torch.cat([one, other], dim=-1)
 
 
-def _anew(x: Tensor, angles: Tensor) -> Tensor:
-    return _turned(x, rotary.rotary_angles(*x.shape[-2:]))
-
-
 def _for_neighbours(x: Tensor, angles: Tensor) -> Tensor:
     cosine, sine = (f(angles).repeat_interleave(2, -1) for f in (torch.cos, torch.sin))
     first, second = x.chunk(2, dim=-1)
