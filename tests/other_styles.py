@@ -1,4 +1,4 @@
-"""Right answers to exercises, as other people write them (lessons 05 to 17)."""
+"""Right answers to exercises, as other people write them (lessons 05 to 19)."""
 
 import heapq
 import itertools
