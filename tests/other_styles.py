@@ -1,4 +1,4 @@
-"""Right answers to exercises, as other people write them (lessons 05 to 16)."""
+"""Right answers to exercises, as other people write them (lessons 05 to 19)."""
 
 import heapq
 import itertools
@@ -15,6 +15,7 @@ from helpers.batching import bucketed_batches
 from helpers.decoder import Decoder
 from helpers.encoder import Encoder, EncoderLayer
 from helpers.layers import FeedForward, LayerNorm, Residual
+from helpers.modern.block import ModernBlock
 from helpers.positions import PositionalEncoding, TokenEmbedding
 from helpers.training import cosine_rate, train
 from lessons.lesson13.bootstrap import bleu_of
@@ -400,6 +401,33 @@ def by_numpy(ours, theirs, draws):
     return np.quantile((scores[0] - scores[1]).numpy(), [0.025, 0.975])
 
 
+def by_complex_numbers(x, angles):
+    pairs = torch.complex(*x.unflatten(-1, (2, -1)).unbind(-2))
+    turned = pairs * torch.polar(torch.ones_like(angles), angles)
+    return torch.cat([turned.real, turned.imag], dim=-1)
+
+
+class InAList(nn.Module):
+    """A block that runs through its sublayers in a loop, with PyTorch's norm."""
+
+    def __init__(self, *sizes):
+        super().__init__()
+        made = ModernBlock(*sizes)
+        self.feed_forward, self.attention = made.feed_forward, made.attention
+        for name in ("attention_norm", "feed_forward_norm"):
+            gain = nn.Parameter(torch.ones(sizes[0]))
+            setattr(self, name, nn.ParameterDict({"gain": gain}))
+
+    def forward(self, x, angles=None, mask=None, *, cache=None):
+        for name in ("attention", "feed_forward"):
+            gain = getattr(self, f"{name}_norm")["gain"]
+            given = [angles, mask] if name == "attention" else []
+            named = {"cache": cache} if name == "attention" else {}
+            y = F.rms_norm(x, gain.shape, gain, 1e-5)
+            x = getattr(self, name)(y, *given, **named) + x
+        return x
+
+
 def key_by_key(mixed, total, maximum, scores, value):
     for score, one in zip(scores.unbind(-1), value.unbind(-2), strict=True):
         new = torch.maximum(maximum, score[..., None]).detach()
@@ -471,6 +499,8 @@ RIGHT = [
     ("lesson15-step_by_step", with_one_memory),
     ("lesson16-repaired_attention", HeadsInALoop),
     ("lesson13-paired_interval", by_numpy),
+    ("lesson17-rotate", by_complex_numbers),
+    ("lesson17-modern_block", InAList),
     ("lesson19-absorb", key_by_key),
     ("lesson19-block_attention", in_two_passes),
 ]

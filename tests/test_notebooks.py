@@ -28,7 +28,7 @@ PAGES += [*ROOT.glob("book/*.md"), *ROOT.glob("checkup/*.md")]
 # the wider ones hold until a lesson has its third edition.
 LIMITS = (45, 1_700, 260), (75, 2_600, 400)
 WIDER = (75, 2_600, 400), (100, 3_600, 550)
-IN_SECOND_EDITION = {"17", "18"}
+IN_SECOND_EDITION = {"18"}
 EXERCISE = r"### (Exercise (\d\d)\.\d+ · .+ \((?:easy|medium|hard), (\d+) minutes\))$"
 
 every_notebook = pytest.mark.parametrize("path", PATHS.values(), ids=PATHS)

@@ -5,9 +5,8 @@ variants have about the same number of parameters: the feed-forward networks are
 as that allows.
 """
 
-import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -30,14 +29,18 @@ RATE, WARM_UP = 4e-3, 40
 
 @dataclass(frozen=True)
 class Change:
-    """What a variant has of today's block, and its rate; as it stands, nothing."""
+    """What a variant has of today's block, and its rate; as it stands, nothing.
+
+    With `places`, nothing is added to the embeddings: queries and keys are told their
+    positions, by "sinusoids" or "rotary" ones. In cross-attention, a query counts its
+    place in the target, and a key its place in the source, if it is told at all.
+    """
 
     rms_norm: bool = False
     norm_first: bool = False
     biases: bool = True
-    rotary: bool = False
-    sinusoids: bool = True
-    cross_sinusoids: bool = False
+    places: str = ""
+    cross: bool = True  # whether cross-attention is told them, too
     gated: bool = False
     n_kv_heads: int = 4
     d_ff: int = 128
@@ -45,40 +48,29 @@ class Change:
 
 
 N_HEADS = 4
-ALL = Change(
-    rms_norm=True,
-    norm_first=True,
-    biases=False,
-    rotary=True,
-    sinusoids=False,
-    gated=True,
-    n_kv_heads=2,
-    d_ff=116,
-)
+ALL = {"rms_norm": True, "norm_first": True, "biases": False, "places": "rotary"}
+ALL |= {"gated": True, "n_kv_heads": 2, "d_ff": 116}
 CHANGES = {
     "2017": Change(),
     "nothing changed": Change(),  # trained with another draw
     "norm first": Change(norm_first=True),
     "RMSNorm": Change(rms_norm=True),
     "no biases": Change(biases=False),
-    "rotary positions": Change(rotary=True, sinusoids=False),
-    "rotary and sinusoids": Change(rotary=True),
-    "rotary, cross sinusoids": Change(
-        rotary=True, sinusoids=False, cross_sinusoids=True
-    ),
     "SwiGLU": Change(gated=True, d_ff=85),
     "grouped queries": Change(n_kv_heads=2, d_ff=176),
     "multi-query": Change(n_kv_heads=1, d_ff=200),
-    "all together": ALL,
-    "all but rotary": replace(ALL, rotary=False, sinusoids=True),
-    "all but shared heads": replace(ALL, n_kv_heads=4, d_ff=85),
+    "sinusoids in q and k": Change(places="sinusoids"),
+    "rotary": Change(places="rotary"),
+    "rotary, not in cross": Change(places="rotary", cross=False),
+    "all together": Change(**ALL),
     "2017, half the rate": Change(rate=RATE / 2),
     "norm first, half the rate": Change(norm_first=True, rate=RATE / 2),
+    "rotary, half the rate": Change(places="rotary", rate=RATE / 2),
 }
 
 
-class PlacedCrossAttention(GroupedHeads):
-    """The same for cross-attention, with sinusoids in its queries and keys alone."""
+class PlacedAttention(GroupedHeads):
+    """GroupedHeads, with sinusoids in its queries and keys alone."""
 
     def __init__(self, d_model: int, n_heads: int, n_kv_heads: int, max_length: int):
         super().__init__(d_model, n_heads, n_kv_heads)
@@ -93,32 +85,45 @@ class PlacedCrossAttention(GroupedHeads):
         return super().forward(query, key + self.waves[: key.size(1)], value, mask)
 
 
+PLACED = {"sinusoids": PlacedAttention, "rotary": RotaryAttention}
+
+
 def variant(change: Change, seed: int) -> Transformer:
     """The translator with a change, its weights drawn as Transformer draws them."""
     sizes = {"n_heads": N_HEADS, "d_ff": change.d_ff, "n_layers": 1}
     model = small_transformer(seed, norm_first=change.norm_first, **sizes)
     d_model, max_length = model.config.d_model, model.config.max_length
-    for layer in (*model.encoder.layers, *model.decoder.layers):
+    heads = d_model, N_HEADS, change.n_kv_heads
+    layers = *model.encoder.layers, *model.decoder.layers
+    # The order of what is built decides which weights a seed draws.
+    first = "cross" if change.places == "sinusoids" else "self"
+    for layer in layers:
         if change.gated:
             layer.feed_forward = SwiGLU(d_model, change.d_ff)
-        heads = d_model, N_HEADS, change.n_kv_heads
         for name in ("self_attention", "cross_attention"):
-            if name == "self_attention" and change.rotary:
-                setattr(layer, name, RotaryAttention(*heads, max_length))
-            elif name == "cross_attention" and change.cross_sinusoids:
-                if hasattr(layer, name):
-                    setattr(layer, name, PlacedCrossAttention(*heads, max_length))
-            elif hasattr(layer, name) and change.n_kv_heads < N_HEADS:
+            if not hasattr(layer, name):
+                continue
+            if change.places and name.startswith(first):
+                setattr(layer, name, PLACED[change.places](*heads, max_length))
+            elif change.n_kv_heads < N_HEADS:
                 setattr(layer, name, GroupedHeads(*heads))
-    if not change.sinusoids:
-        model.positions = NoPositions()
     for stack in (model.encoder, model.decoder):
         _change_everywhere(stack, change)
+    if change.places:
+        model.positions = NoPositions()
+    for layer in layers:
+        for name, attention in [*layer.named_children()]:
+            told = change.places and (change.cross or name == "self_attention")
+            if told and name.endswith("_attention"):
+                placed = PLACED[change.places](*heads, max_length)
+                for part, projection in attention.named_children():
+                    setattr(placed, part, projection)
+                setattr(layer, name, placed)
     return model
 
 
 def _change_everywhere(stack: nn.Module, change: Change) -> None:
-    """Norms and biases, and the first weights of what is new."""
+    """Norms and biases, and the initial weights of what is new."""
     for module in [*stack.modules()]:
         for name, part in [*module.named_children()]:
             if isinstance(part, LayerNorm) and change.rms_norm:
@@ -177,22 +182,6 @@ def train_step(model: Transformer, batch: Batch, optimizer: torch.optim.AdamW) -
     token_loss(model, batch, label_smoothing=0.1)[0].backward()
     nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     optimizer.step()
-
-
-def seconds_a_step(models: dict[str, Transformer], *, rounds: int) -> dict[str, float]:
-    """The quickest training step of each model on one batch, taken in turns."""
-    batch = next(_batches(toy_sentences().train[:2_000], seed=0))
-    best = dict.fromkeys(models, float("inf"))
-    optimizers = {
-        name: torch.optim.AdamW(model.parameters(), **OPTIONS, lr=1e-4)
-        for name, model in models.items()
-    }
-    for _ in range(rounds):
-        for name, model in models.items():
-            started = time.process_time()
-            train_step(model, batch, optimizers[name])
-            best[name] = min(best[name], time.process_time() - started)
-    return best
 
 
 def _batches(pairs: list[IdPair], seed: int) -> Iterator[Batch]:
