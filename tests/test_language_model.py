@@ -69,12 +69,6 @@ def test_generation_equals_hugging_faces(pair):
     assert generate(ours, prompt, 8) == due.tolist()
 
 
-def test_gradients_reach_every_parameter():
-    model, tokens = LanguageModel(SMALL), torch.randint(4, VOCAB, (2, LENGTH))
-    model(tokens).square().sum().backward()
-    assert all(p.grad.abs().sum() for p in model.parameters())
-
-
 @pytest.mark.slow
 def test_a_model_can_be_exported():
     model, tokens = LanguageModel(SMALL).eval(), torch.randint(4, VOCAB, (2, LENGTH))
