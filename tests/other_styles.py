@@ -12,10 +12,13 @@ from torch.nn import functional as F
 from helpers import BOS, EOS, PAD
 from helpers.attention import MultiHeadAttention, attention
 from helpers.batching import bucketed_batches
+from helpers.caching import AttentionCache
 from helpers.decoder import Decoder
 from helpers.encoder import Encoder, EncoderLayer
 from helpers.layers import FeedForward, LayerNorm, Residual
 from helpers.modern.block import ModernBlock
+from helpers.modern.norm import RMSNorm
+from helpers.modern.rotary import rotary_angles
 from helpers.positions import PositionalEncoding, TokenEmbedding
 from helpers.training import cosine_rate, train
 from lessons.lesson13.bootstrap import bleu_of
@@ -473,6 +476,57 @@ class HeadsInALoop(nn.Module):
         return self.layer_norm(query + output), torch.stack(weights, 1).flatten(0, 1)
 
 
+class Sequenced(nn.Module):
+    """A language model that loops by index, and makes angles and mask as it goes."""
+
+    def __init__(self, config):
+        super().__init__()
+        self.config = c = config
+        self.projection = nn.Linear(c.d_model, c.vocab_size, bias=False)
+        self.blocks, self.norm = nn.ModuleList(), RMSNorm(c.d_model)
+        for _ in range(c.n_layers):
+            self.blocks += [ModernBlock(c.d_model, c.n_heads, c.n_kv_heads, c.d_ff)]
+        self.embedding = nn.Embedding(c.vocab_size, c.d_model)
+        for name, weight in self.named_parameters():
+            if "norm" not in name:
+                weight.data = 0.02 * torch.randn(weight.shape)
+
+    def forward(self, tokens, caches=None):
+        length, before = tokens.shape[1], 0
+        if caches is not None:
+            before = len(caches[-1])
+        every = torch.arange(before + length)
+        d_head = self.config.d_model // self.config.n_heads
+        angles = rotary_angles(len(every), d_head, base=self.config.rotary_base)
+        x = F.embedding(tokens, self.embedding.weight)
+        for i in range(len(self.blocks)):
+            keep = {"cache": caches[i]} if caches is not None else {}
+            mask = every[None] <= every[before:, None]
+            x = self.blocks[i](x, angles[-length:], mask, **keep)
+        return F.linear(self.norm(x), self.projection.weight)
+
+
+def with_weights(logits, tokens, prompts):
+    labels = torch.roll(tokens, -1, dims=1)
+    each = F.cross_entropy(logits.mT, labels, reduction="none")
+    places = torch.arange(1, tokens.shape[1] + 1).expand_as(tokens)
+    inside = places < (tokens != PAD).sum(1, keepdim=True)
+    weights = (inside & (places >= prompts[:, None])).double()
+    return (each * weights).sum() / weights.sum()
+
+
+def one_pass_more(model, prompt, max_new):
+    caches = [AttentionCache() for _ in model.blocks]
+    logits, row = model(prompt, caches), prompt[:, :0]
+    for _ in range(max_new):
+        token = logits[:, -1:].argmax(-1)
+        row = torch.cat([row, token], 1)
+        logits = model(token, caches)
+        if token == EOS:
+            break
+    return row
+
+
 RIGHT = [
     ("lesson08-transformer", ProjectionFirst),
     ("lesson05-feed_forward", Clamped),
@@ -503,4 +557,7 @@ RIGHT = [
     ("lesson17-modern_block", InAList),
     ("lesson19-absorb", key_by_key),
     ("lesson19-block_attention", in_two_passes),
+    ("lesson18-language_model", Sequenced),
+    ("lesson18-answer_loss", with_weights),
+    ("lesson18-generate", one_pass_more),
 ]

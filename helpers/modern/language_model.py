@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor, nn
 
 from helpers.caching import AttentionCache
+from helpers.masks import causal_mask
 from helpers.modern.block import ModernBlock
 from helpers.modern.norm import RMSNorm
 from helpers.modern.rotary import rotary_angles
@@ -35,14 +35,15 @@ class LanguageModelConfig:
 class LanguageModel(nn.Module):
     """Blocks of today between an embedding and a projection: Llama's wiring.
 
-    Touvron et al. 2023a, section 2.2.
+    Touvron et al. 2023a, section 2.2. All matrices start small, as those of the first
+    GPT: Radford et al. 2018, section 4.1.
     """
 
     def __init__(self, config: LanguageModelConfig):
         super().__init__()
         self.config, d_model = config, config.d_model
-        self.embedding = nn.Embedding(config.vocab_size, d_model)
         heads = config.n_heads, config.n_kv_heads
+        self.embedding = nn.Embedding(config.vocab_size, d_model)
         self.blocks = nn.ModuleList(
             ModernBlock(d_model, *heads, config.d_ff) for _ in range(config.n_layers)
         )
@@ -51,53 +52,27 @@ class LanguageModel(nn.Module):
         d_head, base = d_model // config.n_heads, config.rotary_base
         angles = rotary_angles(config.max_length, d_head, base=base)
         self.register_buffer("angles", angles, persistent=False)
-        self.initialise()
-
-    def initialise(self) -> None:
-        """Draw all matrices small, as the first GPT's: Radford et al. 2018, 4.1."""
-        for name, parameter in self.named_parameters():
-            if name.endswith("bias"):
-                nn.init.zeros_(parameter)
-            elif parameter.dim() == 2:
+        for parameter in self.parameters():
+            if parameter.dim() == 2:
                 nn.init.normal_(parameter, std=0.02)
 
     def forward(
-        self,
-        tokens: Tensor,
-        caches: Sequence[AttentionCache] | None = None,
-        *,
-        real: Tensor | None = None,
+        self, tokens: Tensor, caches: Sequence[AttentionCache] | None = None
     ) -> Tensor:
         """tokens (batch, length) -> logits of the next, (batch, length, vocab_size).
 
-        Caches, one a block, hold earlier tokens and take up these. real (batch,
-        earlier + length) is False where a row has padding *in front* of its prompt.
+        Caches, one a block, hold earlier tokens and take up these. ValueError if tokens
+        are no ids, or with the earlier ones more than config.max_length.
         """
-        start = len(caches[0]) if caches else 0
-        end = self.check(tokens, start)
-        keys = torch.arange(end, device=tokens.device)
-        places = keys[start:]
-        mask = (keys <= places[:, None])[None, None]  # causal, (1, 1, length, end)
-        if real is not None:
-            mask = mask & real[:, None, None, :]
-            places = (real.cumsum(dim=1) - 1).clamp(min=0)[:, start:]  # (batch, length)
-        x = self.embed(tokens, places)  # (batch, length, d_model)
+        check_tokens(tokens, "tokens")
+        start = len(caches[0]) if caches else 0  # so many are in the caches
+        end, longest = start + tokens.size(1), self.config.max_length
+        if end > longest:
+            text = f"the sequence is {end} tokens long, at most {longest} fit"
+            raise ValueError(text)
+        mask = causal_mask(end, device=tokens.device)[:, :, start:]  # rows: the new
+        x = self.embedding(tokens)  # (batch, length, d_model)
         kept = caches or [None] * len(self.blocks)
         for block, cache in zip(self.blocks, kept, strict=True):
             x = block(x, self.angles[start:end], mask, cache=cache)
         return self.projection(self.norm(x))
-
-    def embed(self, tokens: Tensor, places: Tensor) -> Tensor:
-        """A vector a token; its place enters in the blocks, by rotation."""
-        return self.embedding(tokens)
-
-    def check(self, tokens: Tensor, start: int) -> int:
-        """Where the tokens end. ValueError if they are no ids, or too many."""
-        check_tokens(tokens, "tokens")
-        end = start + tokens.size(1)
-        if end > self.config.max_length:
-            longest = self.config.max_length
-            raise ValueError(
-                f"the sequence is {end} tokens long, at most {longest} fit"
-            )
-        return end

@@ -3,25 +3,29 @@
 from pathlib import Path
 
 import torch
-from safetensors.torch import load_model
+from safetensors.torch import load_file
 from torch import nn
+from torch.nn import functional as F
 
 from helpers.modern.language_model import LanguageModel
 from helpers.training import cosine_rate
 from helpers.translator import STORED
 from lessons.lesson18.one_sequence import batches, join, modern_sizes
-from lessons.lesson18.writing import next_token_loss
 
 STEPS, PEAK, WARM_UP = 1_000, 4e-3, 0.1
 
 
-def trained_bilingual(path: Path = STORED / "bilingual.safetensors") -> LanguageModel:
-    """The stored model, trained with its loss on everything.
+@torch.no_grad()
+def trained_bilingual(
+    path: Path = STORED / "bilingual.safetensors", *, kind: type = LanguageModel
+) -> nn.Module:
+    """The stored weights, trained with the loss on everything, in a model of a kind.
 
-    `python -m tools.stored` makes it, by `train_bilingual`.
+    `python -m tools.stored` makes them, by `train_bilingual`.
     """
-    model = LanguageModel(modern_sizes())
-    load_model(model, path)
+    model, weights = kind(modern_sizes()), load_file(path)
+    for name, parameter in model.named_parameters():
+        parameter.copy_(weights[name])
     return model.eval()
 
 
@@ -36,8 +40,9 @@ def train_bilingual(*, steps: int = STEPS) -> LanguageModel:
         optimizer.param_groups[0]["lr"] = rate
         optimizer.zero_grad()
         joined = join(next(data))
-        counted = joined.counted(everything=True)
-        next_token_loss(model, joined.tokens, counted).backward()
+        counted = joined.counted(everything=True)[:, 1:]
+        logits, labels = model(joined.tokens[:, :-1]), joined.tokens[:, 1:]
+        F.cross_entropy(logits[counted], labels[counted]).backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
     return model.eval()
