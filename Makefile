@@ -41,7 +41,7 @@ lab: setup ## open the course in JupyterLab, on lesson 00
 # A process for each core, up to four; what goes to which, conftest.py says.
 PARALLEL := -n auto --maxprocesses 4
 LESSON_FILES = notebooks/$(LESSON)_*.ipynb notebooks/solutions/$(LESSON)_*.ipynb \
-	tests/test_notebooks.py tests/test_exercise.py tests/test_exercises.py $(wildcard tests/test_lesson$(LESSON)*.py)
+	tests/test_notebooks.py tests/test_exercise.py $(wildcard tests/test_lesson$(LESSON)*.py)
 
 check: lint ## check helpers and pages in a minute or so; LESSON=02 a lesson, executed
 ifdef LESSON

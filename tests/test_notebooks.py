@@ -24,11 +24,8 @@ PATHS = {f"{p.parent.name}-{p.name[:2]}": p for p in all_notebooks()}
 LESSONS = {x: p for x, p in PATHS.items() if p.parent == NOTEBOOKS and p != PAGE}
 PAGES = [*PATHS.values(), *NOTEBOOKS.glob("*.md"), *ROOT.glob("*.md")]
 PAGES += [*ROOT.glob("book/*.md"), *ROOT.glob("checkup/*.md")]
-# (cells, words, lines of code) of a lesson as far as "Going deeper", and of all of it;
-# the wider ones hold until a lesson has its third edition.
+# (cells, words, lines of code) of a lesson as far as "Going deeper", and of all of it.
 LIMITS = (45, 1_700, 260), (75, 2_600, 400)
-WIDER = (75, 2_600, 400), (100, 3_600, 550)
-IN_SECOND_EDITION = {"18"}
 EXERCISE = r"### (Exercise (\d\d)\.\d+ · .+ \((?:easy|medium|hard), (\d+) minutes\))$"
 
 every_notebook = pytest.mark.parametrize("path", PATHS.values(), ids=PATHS)
@@ -146,8 +143,7 @@ def test_a_stub_and_a_check_follow_each_exercise_and_its_solution_is_right(path)
 @every_lesson
 def test_a_lesson_keeps_to_its_size_and_says_its_minutes(path):
     notebook, number = read(path), path.name[:2]
-    limits = WIDER if number in IN_SECOND_EDITION else LIMITS
-    for cells, most in zip((core(notebook), notebook.cells), limits, strict=True):
+    for cells, most in zip((core(notebook), notebook.cells), LIMITS, strict=True):
         size = len(cells), len(markdown(cells).split()), lines_of(cells)
         assert all(a <= b for a, b in zip(size, most, strict=True)), (size, most)
     total, own = minutes(notebook)
