@@ -1,6 +1,9 @@
 """The hunt of lesson 15: each planted fault can be told from the others."""
 
+from functools import partial
+
 import pytest
+import torch
 
 from lessons.lesson15 import exercises, hunt
 from lessons.lesson15.breaking import small_model
@@ -8,26 +11,36 @@ from transformer_checkup import properties
 from transformer_checkup.properties import CHECKS, Subject, failing
 
 PLANTED = [(fault, place) for fault, f in hunt.FAULTS.items() for place in f.places]
-FINGERPRINTS = {fault.seen_by for fault in hunt.FAULTS.values()} - {""}
+FINGERPRINTS = {name for fault in hunt.FAULTS.values() for name in fault.seen_by}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("fault", "place"), PLANTED)
-def test_a_planted_fault_is_told_from_the_others_by_its_check(fault, place):
+def test_a_planted_fault_is_told_from_the_others_by_its_checks(fault, place):
     model = hunt.plant(small_model(0).eval(), place.format(1), fault)
-    subject = Subject(model, 50, 60)
+    subject = Subject(model, 50, 60, steps=partial(hunt.step_by_step, model))
     asked = [name for name in CHECKS if name in FINGERPRINTS]
-    seen_by = hunt.FAULTS[fault].seen_by
-    assert failing(subject, only=asked) == (seen_by,) * bool(seen_by)
+    assert {*failing(subject, only=asked)} == {*hunt.FAULTS[fault].seen_by}
 
 
 def test_a_fault_without_a_check_differs_from_the_reference():
     reference = small_model(0).eval()
     model = hunt.plant(small_model(0).eval(), *hunt.secret(5))
-    assert hunt.secret(5) == ("decoder.layers.1.cross_attention", "does not scale")
+    assert hunt.secret(5) == ("decoder.layers.1.self_attention", "does not scale")
     batch = Subject(reference, 50, 60).sentences()
     place = properties.first_difference(model, reference, *batch)
-    assert place.startswith("decoder.layers.1.cross_attention")
+    assert place == "decoder.layers.1.self_attention.output_projection"
+
+
+def test_hidden_words_show_only_where_the_target_is_short():
+    reference = small_model(0).eval()
+    model = hunt.plant(small_model(0).eval(), *hunt.secret(7))
+    source, target = torch.arange(4, 10)[None], torch.arange(4, 10)[None]
+    seen = [
+        properties.first_difference(model, reference, source, target[:, :n])
+        for n in (6, 1)
+    ]
+    assert seen == ["none", "decoder.layers.1.cross_attention.output_projection"]
 
 
 @pytest.mark.parametrize(
@@ -36,14 +49,22 @@ def test_a_fault_without_a_check_differs_from_the_reference():
         (None, "○ not attempted yet"),
         (7, "✗ give two texts: (module, fault)"),
         (("decoder", "is tired"), "✗ the fault is one of these: sees the future, "),
-        (("decoder", "sees padding"), "“sees padding”, *padding invariant* would fail"),
-        (("decoder", "does not scale"), "“does not scale”, no check would fail"),
+        (("decoder", "sees padding"), "“sees padding”, PADs behind a source would "),
+        (("decoder", "does not scale"), "a model would differ from `own` alone"),
         (
-            ("decoder.layers.1.feed_forward", "stops the gradient"),
+            ("decoder.layers.0.cross_attention", "hides words"),
             "✓ this is the fault\n✗ it sits in another module",
         ),
-        (("encoder.layers.1.feed_forward", "stops the gradient"), "✓ found: "),
-        (["encoder.layers.1.feed_forward.expand", "stops the gradient"], "✓ found: "),
+        (
+            ("decoder.layers.1.cross_attention.banana", "hides words"),
+            "✓ this is the fault\n✗ no module has this name",
+        ),
+        (("layers.1.cross_attention", "hides words"), "✗ no module has this name"),
+        (("decoder.layers.1.cross_attention", "hides words"), "✓ found: "),
+        (
+            ["decoder.layers.1.cross_attention.output_projection", "hides words"],
+            "✓ found: ",
+        ),
     ],
 )
 def test_a_finding_is_right_or_gets_a_hint(answer, said, capsys):

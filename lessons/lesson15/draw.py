@@ -43,8 +43,7 @@ def _pass_through(
         box = (read[place].x, start[1] + above)
         logits = drawing.operation(ax, box, "logits", role="query", height=0.22)
         for word in read[: place + 1]:
-            look = {"colour": drawing.HIDDEN, "width": 0.8}
-            drawing.arrow(ax, word.top, logits.bottom, **look)
+            drawing.arrow(ax, word.top, logits.bottom, width=0.9)
     return read[-1]
 
 
@@ -106,7 +105,8 @@ def symptom_table(
     ax.figure.suptitle(title, x=0.02, ha="left", fontsize=11)
     ax.xaxis.tick_top()
     above = {"ha": "left", "va": "center", "rotation_mode": "anchor"}
-    ax.set_xticklabels(checks, rotation=90, fontsize=9.5, **above)
+    names = [textwrap.fill(name, 15) for name in checks]
+    ax.set_xticklabels(names, rotation=90, fontsize=9.5, **above)
     ax.tick_params(axis="y", labelsize=9.5)
     for line in range(1, len(rows)):
         ax.axhline(line, color="white", lw=2)

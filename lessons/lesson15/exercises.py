@@ -49,6 +49,8 @@ def _as_logits(output: Any, model: nn.Module, *sides: Tensor) -> Any:
     """The output, if it can be logits and the model is left in evaluation mode."""
     if model.training:
         raise Wrong("the model comes in evaluation mode: leave it so")
+    if isinstance(output, list | tuple):
+        raise Wrong("stack the steps to one tensor: `torch.stack(…, dim=1)`")
     if isinstance(output, Tensor) and output.is_floating_point():
         shares = [output.sum(-1), output.exp().sum(-1)]
         if any((total - 1).abs().max() < 1e-3 for total in shares if total.numel()):
@@ -86,9 +88,9 @@ def _newest_alone(model: nn.Module, source: Tensor, target: Tensor) -> Tensor:
     return torch.stack(steps, dim=1)
 
 
-def _source_cut(model: nn.Module, source: Tensor, target: Tensor) -> Tensor:
-    lengths = range(1, target.size(1) + 1)
-    steps = [model(source[:, :n], target[:, :n])[:, -1] for n in lengths]
+def _states(model: nn.Module, source: Tensor, target: Tensor) -> Tensor:
+    memory, lengths = model.encode(source), range(1, target.size(1) + 1)
+    steps = [model.decode(target[:, :n], memory, source)[:, -1] for n in lengths]
     return torch.stack(steps, dim=1)
 
 
@@ -123,7 +125,7 @@ step_by_step = Exercise(
         "at step n, the model reads all n tokens so far, not the newest alone": (
             _newest_alone
         ),
-        "the source stays whole at every step; only the target grows": _source_cut,
+        "`decode` gives states: `model.project(…)` turns them into logits": _states,
         "the model reads the given target, not its own words": _own_words,
         "at step n, later tokens are not there: PAD in their places is not the same": (
             _padded
@@ -146,10 +148,15 @@ def blind_hunt(number: int, answer: Any) -> None:
     elif answer[1] not in hunt.FAULTS:
         print(f"✗ the fault is one of these: {', '.join(hunt.FAULTS)}")
     elif answer[1] != fault:
-        seen_by = hunt.FAULTS[answer[1]].seen_by
-        test = f"*{seen_by}* would fail" if seen_by else "no check would fail"
-        print(f"✗ it is another fault: with “{answer[1]}”, {test}")
-    elif not f"{answer[0]}.".startswith((f"{module}.", module.partition(".")[2] + ".")):
-        print("✓ this is the fault\n✗ it sits in another module")
+        shown = hunt.FAULTS[answer[1]].shown
+        print(f"✗ it is another fault: with “{answer[1]}”, {shown}")
+    elif answer[0] not in dict(_model().named_modules()):
+        print("✓ this is the fault")
+        print(
+            "✗ no module has this name: write all of it, from `encoder.` or `decoder.`"
+        )
+    elif not f"{answer[0]}.".startswith(f"{module}."):
+        print("✓ this is the fault")
+        print("✗ it sits in another module: which is the first whose output differs?")
     else:
         print(f"✓ found: `{module}` {fault}")

@@ -19,62 +19,105 @@ def step_by_step(model: nn.Module, source: Tensor, target: Tensor) -> Tensor:
     return torch.stack(logits, dim=1)
 
 
-def _with_masks(change: Callable[[Tensor], Tensor]) -> Callable[[nn.Module], None]:
-    """A fault of an attention: its masks are changed before it runs."""
-
-    def changed(given: Tensor | None) -> Tensor | None:
-        is_mask = given is not None and given.dtype is torch.bool
-        return change(given) if is_mask else given
+def _with_masks(
+    change: Callable[[Tensor, Tensor], Tensor],
+) -> Callable[[nn.Module], None]:
+    """A fault of an attention: before it runs, its mask is changed."""
 
     def before(module: nn.Module, inputs: tuple, named: dict) -> tuple:
+        query = named.get("query", *inputs[:1])
+
+        def changed(given: Tensor | None) -> Tensor | None:
+            is_mask = given is not None and given.dtype is torch.bool
+            return change(given, query) if is_mask else given
+
         return tuple(map(changed, inputs)), {k: changed(x) for k, x in named.items()}
 
     return lambda module: module.register_forward_pre_hook(before, with_kwargs=True)
 
 
-def _with_output(change: Callable[[Tensor], Tensor]) -> Callable[[nn.Module], None]:
-    """A fault of any module: its output is changed."""
-    return lambda module: module.register_forward_hook(lambda m, x, out: change(out))
+def _hides_words(mask: Tensor, query: Tensor) -> Tensor:
+    """A mask of keys that hides all but the first, as many as there are queries."""
+    return mask & (torch.arange(mask.size(-1)) < query.size(1)).to(mask.device)
+
+
+def _drops_out(module: nn.Module) -> None:
+    def after(module: nn.Module, inputs: tuple, output: Tensor) -> Tensor:
+        return F.dropout(output, 0.1, training=True)
+
+    module.register_forward_hook(after)
 
 
 def _unscaled(attention: nn.Module) -> None:
-    projection = attention.query_projection
-    root = (projection.out_features // attention.n_heads) ** 0.5
-    _with_output(lambda queries: queries * root)(projection)
+    """The scores go into the softmax as they are; the rest is computed as before."""
+
+    def joined(
+        module: nn.Module,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None = None,
+    ) -> Tensor:
+        projections = "query_projection", "key_projection", "value_projection"
+        heads = [
+            getattr(module, name)(x).unflatten(2, (module.n_heads, -1)).transpose(1, 2)
+            for name, x in zip(projections, (query, key, value), strict=True)
+        ]
+        context = F.scaled_dot_product_attention(*heads, mask, scale=1.0)
+        return context.transpose(1, 2).flatten(2)
+
+    def before(module: nn.Module, inputs: tuple, named: dict) -> None:
+        module.output_projection.unscaled = joined(module, *inputs, **named)
+
+    def instead(projection: nn.Module, inputs: tuple) -> Tensor:
+        return projection.__dict__.pop("unscaled")
+
+    attention.register_forward_pre_hook(before, with_kwargs=True)
+    attention.output_projection.register_forward_pre_hook(instead)
 
 
 @dataclass(frozen=True)
 class Fault:
-    """Where in a layer it can be, the check that tells it from the others, and how."""
+    """Where in a layer it can be, how it shows, the checks that fail, and how."""
 
     places: tuple[str, ...]
-    seen_by: str  # "": no check sees it
+    shown: str
+    seen_by: tuple[str, ...]
     add_to: Callable[[nn.Module], None]
 
 
-NETWORKS = ("encoder.layers.{}.feed_forward", "decoder.layers.{}.feed_forward")
+READS_ITSELF = "decoder.layers.{}.self_attention"
+READS_SOURCE = "decoder.layers.{}.cross_attention"
+IN_ENCODER = "encoder.layers.{}.self_attention"
 FAULTS = {
     "sees the future": Fault(
-        ("decoder.layers.{}.self_attention",),
-        "causal",
-        _with_masks(lambda mask: mask.any(dim=-2, keepdim=True)),
+        (READS_ITSELF,),
+        "`is_causal` would be False",
+        ("causal", "steps equal parallel"),
+        _with_masks(lambda mask, query: mask.any(dim=-2, keepdim=True)),
     ),
     "sees padding": Fault(
-        ("decoder.layers.{}.cross_attention",),
-        "padding invariant",
-        _with_masks(torch.ones_like),
+        (IN_ENCODER, READS_SOURCE),
+        "PADs behind a source would move logits",
+        ("padding invariant",),
+        _with_masks(lambda mask, query: torch.ones_like(mask)),
     ),
-    "stops the gradient": Fault(
-        NETWORKS, "all parameters learn", _with_output(torch.Tensor.detach)
+    "hides words": Fault(
+        (READS_SOURCE,),
+        "`is_causal` would hold, and `ways_apart` would not be 0",
+        ("padding invariant", "steps equal parallel"),
+        _with_masks(_hides_words),
     ),
     "drops out when evaluated": Fault(
-        NETWORKS,
-        "same twice",
-        _with_output(lambda output: F.dropout(output, 0.1, training=True)),
+        (READS_ITSELF, READS_SOURCE, "encoder.layers.{}.feed_forward"),
+        "two equal runs would differ",
+        ("same twice",),
+        _drops_out,
     ),
     "does not scale": Fault(
-        ("encoder.layers.{}.self_attention", "decoder.layers.{}.cross_attention"),
-        "",
+        (IN_ENCODER, READS_ITSELF, READS_SOURCE),
+        "a model would differ from `own` alone, never from itself",
+        (),
         _unscaled,
     ),
 }

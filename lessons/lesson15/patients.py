@@ -58,6 +58,22 @@ class Patient(OneLength):
         return padding_mask(target)
 
 
+class OnlyHides(OneLength):
+    """The half of the wrong mask that hides words, and shows no padding."""
+
+    def cross_mask(self, target: Tensor, source: Tensor) -> Tensor:
+        """What the target may see of the source."""
+        return padding_mask(source) & padding_mask(target)
+
+
+class OnlyShows(OneLength):
+    """The half of the wrong mask that shows padding, and hides no word."""
+
+    def cross_mask(self, target: Tensor, source: Tensor) -> Tensor:
+        """What the target may see of the source."""
+        return padding_mask(source) | padding_mask(target)
+
+
 class NoSource(Transformer):
     """A Transformer that is given the same word in place of every source."""
 

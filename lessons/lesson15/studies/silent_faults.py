@@ -2,7 +2,7 @@
 
 A small translator trains for seconds on 2,600 short sentences: soundly, with both sides
 padded to one length, without its source, and with one of four faults. The wrong mask
-is mended afterwards, with the same weights.
+and its two halves are mended afterwards, with the same weights.
 """
 
 import multiprocessing
@@ -20,6 +20,8 @@ from lessons.lesson15.mutants import MUTANTS
 from lessons.lesson15.patients import (
     NoSource,
     OneLength,
+    OnlyHides,
+    OnlyShows,
     Patient,
     Run,
     share_right,
@@ -28,7 +30,8 @@ from lessons.lesson15.patients import (
 
 SEEDS = range(5)
 SWAPPED = "cross mask of the target"
-KINDS = {"none, one length": OneLength, SWAPPED: Patient, "no source": NoSource}
+MENDED = {SWAPPED: Patient, "only hides": OnlyHides, "only shows": OnlyShows}
+KINDS = {"none, one length": OneLength, **MENDED, "no source": NoSource}
 UNMASKED = "no padding mask in cross-attention"
 IN_THE_MODEL = "no causal mask", "no scale", UNMASKED
 
@@ -53,7 +56,7 @@ def learn(where: tuple[str, int, int]) -> list[dict]:
     kind = KINDS.get(fault, Transformer)
     run = train_short(kind, seed=seed, epochs=epochs, **damage)
     found = [measured(fault, seed, run)]
-    if fault == SWAPPED:
+    if fault in MENDED:
         run.model.__class__ = OneLength
         found.append(measured(f"{fault}, then mended", seed, run))
     return found
