@@ -1,17 +1,15 @@
-"""Lesson 12's patches, pairs of sentences, and alignment by counting."""
+"""Lesson 12's patches and pairs of sentences."""
 
 import pytest
 import torch
 
 from helpers.attention import MultiHeadAttention
 from helpers.corpus import toy_corpus
-from helpers.evaluation import alignment_error_rate
 from helpers.patching import replace_contexts
 from helpers.text import split_words
 from helpers.transformer import Transformer, TransformerConfig
 from lessons.lesson12.minimal_pairs import ARTICLE, FACTS, noun_pairs, subject_pairs
 from lessons.lesson12.reading import (
-    by_counting,
     noun_phrases,
     patched_memory,
     record_contexts,
@@ -87,13 +85,3 @@ def test_noun_phrases_are_what_they_say():
             assert noun - the == (1 if kind == "alone" else 2)
             if kind != "alone":
                 assert (french[noun] < french[adjective]) == (kind == "noun")
-
-
-def test_counting_aligns_better_than_the_order_of_words():
-    corpus = toy_corpus()
-    pairs = corpus.test[:100]
-    truth = [pair.alignment for pair in pairs]
-    in_order = [[(j, j) for j in range(len(split_words(p.target)))] for p in pairs]
-    counted = by_counting(corpus.train[:2000], pairs)
-    rates = [alignment_error_rate(found, truth) for found in (counted, in_order)]
-    assert rates[0] < rates[1] - 0.1

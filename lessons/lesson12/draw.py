@@ -10,17 +10,18 @@ from helpers.plots.drawing import ROLES, Block
 
 def draw_routes(english: Sequence[str], french: Sequence[str], at: int) -> None:
     """Two ways by which the French word at a place can know the noun to its right."""
-    ax = drawing.canvas(5.9, 3.7, title="Two ways from the noun to its article")
-    left, gap = 1.35, 1.0
+    ax = drawing.canvas(4.65, 3.7, title="Two ways from the noun to its article")
+    left, gap = 1.2, 0.72
+    look = {"width": 0.62, "gap": 0.1}
     names = {0.35: "English", 1.6: "memory", 3.0: "French"}
     for y, name in names.items():
-        drawing.write(ax, (0.1, y), name, align="left")
-    words = drawing.tokens(ax, english, (left, 0.35))
+        drawing.write(ax, (0.1, y), name, size=10, align="left")
+    words = drawing.tokens(ax, english, (left, 0.35), **look)
     memory = [
-        drawing.operation(ax, (word.x, 1.6), word_text, role="context", height=0.3)
-        for word, word_text in zip(words, english, strict=True)
+        drawing.operation(ax, (word.x, 1.6), text, role="context", width=0.62)
+        for word, text in zip(words, english, strict=True)
     ]
-    said = drawing.tokens(ax, french[: at + 1], (left, 3.0), role="query")
+    said = drawing.tokens(ax, french[: at + 1], (left, 3.0), role="query", **look)
     for one, other in zip(words, memory, strict=True):
         drawing.arrow(ax, one.top, other.bottom, colour=drawing.HIDDEN, width=0.8)
     first, second = ROLES["attention"], ROLES["query"]
@@ -29,8 +30,8 @@ def draw_routes(english: Sequence[str], french: Sequence[str], at: int) -> None:
     drawing.arrow(ax, memory[at].top, said[at].bottom, colour=first, **style)
     drawing.arrow(ax, memory[at + 1].top, said[at].bottom, colour=second, **style)
     middle = (left + (at - 0.5) * gap, 0.98), (left + (at + 1.75) * gap, 2.35)
-    drawing.write(ax, middle[0], "A: a head\nbrings it\nto “the”", size=8.5)
-    drawing.write(ax, middle[1], "B: cross-attention\nreads it at the noun", size=8.5)
+    drawing.write(ax, middle[0], "A:\na head\nbrings it\nto “the”", size=9.5)
+    drawing.write(ax, middle[1], "B: cross-\nattention reads\nit at the noun", size=9.5)
 
 
 def draw_patch(
@@ -38,12 +39,12 @@ def draw_patch(
 ) -> None:
     """The two runs of the encoder, and the one vector that is put in."""
     title = "A patch: one vector of the donor's run is put in"
-    ax = drawing.canvas(5.9, 3.2, title=title)
-    levels = ["embedded", "after layer 1", "memory"]
+    ax = drawing.canvas(5.05, 3.2, title=title)
+    levels = ["embedded", "after\nlayer 1", "memory"]
     for i, name in enumerate(levels):
-        drawing.write(ax, (0.1, 1.0 + 0.62 * i), name, size=8.5, align="left")
-    ours = _run(ax, sentence, 1.25, "input", "sentence", level, place)
-    theirs = _run(ax, donor, 3.75, "query", "donor", level, place)
+        drawing.write(ax, (0.05, 1.0 + 0.62 * i), name, size=9.5, align="left")
+    ours = _run(ax, sentence, 0.98, "input", "sentence", level, place)
+    theirs = _run(ax, donor, 3.16, "query", "donor", level, place)
     start, end = theirs[level][place].top, ours[level][place].top
     style = {"colour": ROLES["mask"], "width": 2.2, "bend": 0.25}
     drawing.arrow(ax, start, end, **style)
@@ -63,18 +64,18 @@ def _run(
     for i in range(3):
         row = []
         for j, word in enumerate(words):
-            middle = left + 0.48 * j, 1.0 + 0.62 * i
+            middle = left + 0.42 * j, 1.0 + 0.62 * i
             put_in = (i, j) == (level, place)
             look = "mask" if put_in else role
             row.append(
-                drawing.operation(ax, middle, "", role=look, width=0.36, height=0.3)
+                drawing.operation(ax, middle, "", role=look, width=0.34, height=0.3)
             )
             if i == 0:
-                drawing.write(ax, (middle[0], 0.66), word, size=8.5)
+                drawing.write(ax, (middle[0], 0.66), word, size=10)
             else:
                 below = rows[-1][j]
                 drawing.arrow(ax, below.top, row[j].bottom, colour=drawing.HIDDEN)
         rows.append(row)
-    middle = left + 0.24 * (len(words) - 1)
-    drawing.write(ax, (middle, 0.3), name, size=9.5)
+    middle = left + 0.21 * (len(words) - 1)
+    drawing.write(ax, (middle, 0.3), name, size=10)
     return rows

@@ -20,18 +20,19 @@ from lessons.lesson12 import reading
 def _patch(
     n_layers: int, level: int, place: int | list[int], *, padded: int = 0, **said: str
 ) -> Probe:
-    """A model of so many layers, norm first if two, and two batches of its tokens.
+    """A model of so many layers, norm last if three, and two batches of its tokens.
 
     Of the first sentence, the last `padded` tokens are padding.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(n_layers + level)
         sizes = {"d_model": 6 * n_layers, "n_heads": n_layers, "d_ff": 8}
-        sizes |= {"n_layers": n_layers, "norm_first": n_layers == 2, "max_length": 16}
+        sizes |= {"n_layers": n_layers, "norm_first": n_layers != 3, "max_length": 16}
         config = TransformerConfig(20, 9, **sizes, share_embeddings=False)
         model = Transformer(config).eval().requires_grad_(False)
-        for parameter in model.encoder.parameters():
-            nn.init.normal_(parameter, std=0.5)
+        for name, parameter in model.encoder.named_parameters():
+            flat = "query" in name or "key" in name  # each word sees all others
+            nn.init.normal_(parameter, std=0.2 if flat else 1.0)
         source, donor = torch.randint(4, 20, (2, 1 + n_layers, 3 + n_layers))
     if padded:
         source[0, -padded:] = donor[0, -padded:] = PAD
@@ -46,31 +47,31 @@ def _wrong_patch(
     place: int | list[int],
     *,
     masked: bool = True,
+    placed: bool = True,
     rises: bool = True,
-    swapped: bool = False,
     later: int = 0,
-    as_ids: bool = False,
-    rows: bool = False,
-    added: bool = False,
+    every: bool = False,
+    at_top: bool = False,
+    again: bool = False,
+    normed: bool = True,
 ) -> Tensor:
     """A patched memory, and with other options what is wrong with it."""
     layers, top = model.encoder.layers, len(model.encoder.layers)
     mask = padding_mask(source) if masked else None
-    if as_ids:
-        source, level = source.clone(), 0
-        source[:, place] = donor[:, place]
-    x, other = (model.positions(model.source_embedding(s)) for s in (source, donor))
-    if swapped:
-        x, other = other, x
-    chosen = place if rows else (slice(None), place)
+    x, other = map(model.source_embedding, (source, donor))
+    if placed:
+        x, other = model.positions(x), model.positions(other)
+    level = top if at_top else min(level + later, top)
     for number in range(top + 1):
-        if number == min(max(level + later, 0), top):
+        if number == level or (every and number > level):
             x = x.clone()
-            x[chosen] = other[chosen] + (x[chosen] if added else 0)
-        if number < top:
+            x[:, place] = other[:, place]
+            for layer in layers if again else []:
+                x = layer(x, mask)
+        if number < top and not (again and number >= level):
             x = layers[number](x, mask)
             other = layers[number](other, mask) if rises else other
-    return model.encoder.norm(x)
+    return model.encoder.norm(x) if normed else x
 
 
 patched_memory = Exercise(
@@ -83,6 +84,21 @@ patched_memory = Exercise(
         _patch(2, 2, 0, praise="below the first layer and at the top, too"),
     ],
     {
+        "the finished memory is patched, whatever the level: patch between two "
+        "layers, and let those above it read the new vectors": partial(
+            _wrong_patch, at_top=True
+        ),
+        "after the patch all layers run again: those below the level have run, so go "
+        "on with `layers[level:]`": partial(_wrong_patch, again=True),
+        "the donor's vectors are put in at every level from this one on: once is "
+        "enough": partial(_wrong_patch, every=True),
+        "the positions are missing: the first layer reads "
+        "`model.positions(model.source_embedding(ids))`": partial(
+            _wrong_patch, placed=False
+        ),
+        "`model.encoder.norm` is missing: it comes after the last layer": partial(
+            _wrong_patch, normed=False
+        ),
         "the layers get no mask, so that words attend to padding": partial(
             _wrong_patch, masked=False
         ),
@@ -90,18 +106,6 @@ patched_memory = Exercise(
         "too, and take its vector of this level": partial(_wrong_patch, rises=False),
         "it is put in one level too high: level 0 is below the first layer": partial(
             _wrong_patch, later=1
-        ),
-        "the sentence's vectors are put into the donor's run: it is the other way "
-        "round": partial(_wrong_patch, swapped=True),
-        "it is put in one level too low: level 1 is above the first layer": partial(
-            _wrong_patch, later=-1
-        ),
-        "the ids are exchanged before the embedding, which is level 0: put in the "
-        "donor's vectors of this level": partial(_wrong_patch, as_ids=True),
-        "`x[place]` takes sentences of the batch: the places are the second axis, "
-        "`x[:, place]`": partial(_wrong_patch, rows=True),
-        "the donor's vectors are added: they replace the sentence's": partial(
-            _wrong_patch, added=True
         ),
     },
     lesson="12",
@@ -137,22 +141,23 @@ def _wrong_places(
     kind: str, run: Callable, memory: Tensor, donor: Tensor, word: int
 ) -> list[int]:
     """A search that is wrong in the way of this kind."""
-    wanted, length = run(donor)[:, word], memory.size(1)
+    length, word = memory.size(1), 0 if kind == "first word" else word
+    wanted, before = run(donor), run(memory)
 
     def share(places: Sequence[int]) -> float:
         patched = memory.clone()
         patched[:, list(places)] = donor[:, list(places)]
-        hits = run(patched)[:, word] == wanted
-        return (hits[:1] if kind == "row" else hits).double().mean().item()
+        hits = run(patched) == wanted
+        if kind == "changed":
+            hits = run(patched) != before
+        hits = hits.all(dim=1) if kind == "all words" else hits[:, word]
+        return hits.double().mean().item()
 
-    chosen, ranked = [], sorted(range(length), key=lambda i: -share([i]))
-    enough = 0.5 if kind == "half" else 0.9
+    chosen, enough = [], {"few rows": 0.5, "all rows": 0.999}.get(kind, 0.9)
     for size in range(1, length + 1):
         sets = [*combinations(range(length), size)]
         if kind == "greedy":
             sets = [(*chosen, i) for i in range(length) if i not in chosen]
-        if kind == "ranked":
-            sets = [tuple(ranked[:size])]
         best = max(sets, key=share)
         if kind == "first":
             best = next((x for x in sets if share(x) > enough), best)
@@ -163,13 +168,14 @@ def _wrong_places(
 
 
 # For each word, sets of places and the share of rows in which each set is enough; in
-# the others, all places together are.
+# the others, all places together are. OTHER: the set brings a word of neither.
+OTHER = "other"
 RULES = [
-    [({3}, 1.0), ({1}, 0.94)],
+    [({3}, 1.0), ({1}, 0.94), ({0}, 0.3), ({2}, 1.0, OTHER)],
     [({0, 1}, 0.97), ({4}, 0.45), ({2}, 0.3), ({3, 4}, 0.8)],
     [({1, 2}, 0.92), ({0, 4}, 0.98), ({3}, 0.5)],
     [({0, 2, 3}, 0.95), ({0, 1}, 0.7), ({4}, 0.8)],
-    [({2}, 0.88), ({0, 1, 2, 3, 4}, 1.0)],
+    [({0, 2}, 0.9), ({0, 1, 2, 3, 4}, 1.0)],  # more than 90 %: 90 % are too few
 ]
 
 
@@ -188,12 +194,15 @@ def _hidden(number: int, rows: int, turn: int = 0, **said: str) -> Probe:
         put_in = (mixed == donor).all(dim=-1)  # (rows, length)
         words = []
         for rule in rules:
-            changed = put_in.all(dim=1)
-            for places, share in rule:
+            changed, other = put_in.all(dim=1), torch.zeros(rows, dtype=torch.bool)
+            for places, share, *kind in rule:
                 moved = [(place + turn) % length for place in places]
-                late = row >= round((1 - share) * rows)  # not in the first rows
-                changed = changed | (put_in[:, moved].all(dim=1) & late)
-            words.append(row % 7 + 10 * changed)  # the donor's are 10 higher
+                hit = put_in[:, moved].all(dim=1) & (row < round(share * rows))
+                if kind:
+                    other = other | hit
+                else:
+                    changed = changed | hit
+            words.append(row % 7 + torch.where(changed, 10, 20 * other))
         return torch.stack(words, dim=1)
 
     return Probe(run, memory, donor, word, **said)
@@ -211,10 +220,10 @@ find_places = Exercise(
     places_of,
     [
         _hidden(0, 200, praise="a fact at a single place is found"),
+        _hidden(4, 100, 1),
         _hidden(1, 200, praise="so is one at two places that do nothing alone"),
         _hidden(2, 100),
         _hidden(3, 100, 2, praise="so are facts that sit at three or more"),
-        _hidden(4, 100, 1),
     ],
     {
         "several sets of this size are enough: take the one with the largest "
@@ -223,15 +232,20 @@ find_places = Exercise(
         "places may do nothing alone and everything together": partial(
             _wrong_places, "greedy"
         ),
-        "the places are ranked by what each does alone. Two may do nothing alone and "
-        "everything together": partial(_wrong_places, "ranked"),
         "the best single place is returned, though it is not enough: try larger sets "
         "then": partial(_wrong_places, "single"),
-        "only the first row is counted: take the share of all rows": partial(
-            _wrong_places, "row"
+        "a set counts as enough in too few rows: it takes more than 90 %": partial(
+            _wrong_places, "few rows"
         ),
-        "a set counts as enough at half of the rows: it takes more than 90 %": partial(
-            _wrong_places, "half"
+        "all rows are asked for, or the largest share of all sizes: take the smallest "
+        "set that is enough in more than 90 %": partial(_wrong_places, "all rows"),
+        "a word that has changed counts: it must be the donor's, "
+        "`run(donor)[:, word]`": partial(_wrong_places, "changed"),
+        "all words are compared: only the one at place `word` counts": partial(
+            _wrong_places, "all words"
+        ),
+        "the first word is compared: take the one at place `word`": partial(
+            _wrong_places, "first word"
         ),
     },
     read=_sorted,

@@ -1,6 +1,5 @@
 """What the heads of a translator do, and where its encoder keeps a fact (lesson 12)."""
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -11,11 +10,8 @@ from helpers import BOS
 from helpers.attention import MultiHeadAttention
 from helpers.corpus import SentencePair
 from helpers.corpus.phenomena import ADJECTIVE_NAMES, NOUN_OF
-from helpers.evaluation import alignment_error_rate
 from helpers.masks import padding_mask
 from helpers.text import split_words
-
-Links = list[list[tuple[int, int]]]
 
 
 @torch.no_grad()
@@ -118,37 +114,3 @@ def noun_phrases(pairs: Sequence[SentencePair]) -> dict[str, list[tuple]]:
                 first = "noun" if french[i + 2] < french[i + 1] else "adjective"
                 found[first].append((row, i, i + 1, i + 2))
     return found
-
-
-def by_counting(train: Sequence[SentencePair], pairs: Sequence[SentencePair]) -> Links:
-    """Link each French word to the English word with which it goes most often.
-
-    2 n(e, f) / (n(e) + n(f)), where n(e, f) training pairs hold both words, n(e) the
-    English one and n(f) the French one.
-    """
-    ours, theirs, both = Counter(), Counter(), Counter()
-    for pair in train:
-        english, french = set(split_words(pair.source)), set(split_words(pair.target))
-        ours.update(english)
-        theirs.update(french)
-        both.update((e, f) for e in english for f in french)
-
-    found = []
-    for pair in pairs:
-        english, links = split_words(pair.source), []
-        for j, f in enumerate(split_words(pair.target)):
-            shares = [2 * both[e, f] / (ours[e] + theirs[f]) for e in english]
-            links.append((shares.index(max(shares)), j))
-        found.append(links)
-    return found
-
-
-def error_rates(weights: Tensor, pairs: Sequence[SentencePair]) -> Tensor:
-    """The alignment error rate of each head, linking by the largest weight of a row."""
-    truth, rates = [pair.alignment for pair in pairs], []
-    lengths = [len(split_words(pair.target)) for pair in pairs]
-    for best in weights.argmax(dim=-1).unbind(dim=1):  # of a head
-        rows = zip(best.tolist(), lengths, strict=True)
-        links = [[(row[j], j) for j in range(length)] for row, length in rows]
-        rates.append(alignment_error_rate(links, truth))
-    return torch.tensor(rates)

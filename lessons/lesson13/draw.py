@@ -77,10 +77,10 @@ def resampled(scores: Mapping[str, Tensor], differences: Mapping[str, Tensor]) -
     """
     _, axes = plt.subplots(1, 2, figsize=(6.4, 2.9))
     look = {"bins": 40, "stat": "percent"}
-    title = "The scores of the resamples overlap"
+    title = "Scores of resamples overlap"
     labels = {"xlabel": "BLEU", "ylabel": "% of the resamples"}
     distribution(scores, title=title, ax=axes[0], **labels, **look)
-    title = "Paired differences nearly all exceed 0"
+    title = "Paired: nearly all above 0"
     labels = {"xlabel": "difference in BLEU", "ylabel": ""}
     distribution(differences, title=title, ax=axes[1], **labels, **look)
     axes[1].axvline(0, color="black", lw=1)

@@ -3,20 +3,22 @@
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import pairwise
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from helpers import BOS, EOS
-from helpers.exercise import UNTRIED, Exercise, Probe, Wrong, _is_stub
+from helpers import BOS, EOS, SPECIAL_TOKENS
+from helpers.exercise import UNTRIED, Exercise, Outcome, Probe, Wrong, _is_stub
 from helpers.text import SubwordTokenizer
 from lessons.lesson13 import bootstrap
 from lessons.lesson13.bootstrap import bleu_of
 from lessons.lesson13.byte_pairs import BytePairs, spaced_words
 
 # ------------------------------------------------------------ 13.1 a tokenizer
+
+
+FIRST = len(SPECIAL_TOKENS)  # the id of the first byte
 
 
 def used(tokenizer: type) -> Callable:
@@ -28,14 +30,25 @@ def used(tokenizer: type) -> Callable:
         made = tokenizer.train(texts, vocab_size=vocab_size)
         if not isinstance(made, tokenizer):
             raise Wrong(f"`train` returns {made!r:.40}: let it return a tokenizer")
+        sign = _plain(made.encode("~"))  # of which no merge was learnt
+        if sign == [FIRST + ord("~")]:
+            text = "cut each text with `spaced_words`, and keep that space"
+            raise Wrong(f"the first word has lost its space: {text}")
+        if sign[-1:] == [ord("~")]:
+            raise Wrong("ids 0 to 3 are the special tokens: the bytes begin at 4")
         if len(made) > vocab_size:
             text = "`vocab_size` counts the 4 special tokens and the 256 bytes, too"
             raise Wrong(f"too many merges: {text}")
         rows = [_plain(made.encode(sentence)) for sentence in sentences]
-        if {BOS, EOS} & {i for row in rows for i in row}:
-            raise Wrong("`encode` adds <bos> or <eos>: it gives the text's ids alone")
+        for sentence, row in zip(sentences, rows, strict=True):
+            if "<eos>" in sentence and EOS in row:
+                text = "`encode` reads the letters <eos> as the special token"
+                raise Wrong(f"{text}: they are text like any other")
+            if {BOS, EOS} & {*row[:1], *row[-1:]}:
+                text = "`encode` adds <bos> or <eos>: it gives the text's ids alone"
+                raise Wrong(text)
         decoded = [made.decode([BOS, *row, EOS]) for row in [*rows, *spelt]]
-        return len(made), rows, decoded
+        return len(made), [*zip(sentences, rows, strict=True)], decoded
 
     use.__name__ = "BytePairs"
     return use
@@ -53,6 +66,8 @@ class _OfAClass(Exercise):
 
     def findings(self, answer: Any) -> tuple[list[str], tuple]:
         """As of other answers; a class is tried by what it does."""
+        if not isinstance(answer, type) and hasattr(answer, "train"):
+            return ["✗ hand over the class itself, without parentheses"], ()
         if not isinstance(answer, type):
             return super().findings(answer)
         if not callable(getattr(answer, "train", None)):
@@ -63,6 +78,18 @@ class _OfAClass(Exercise):
         if issubclass(answer, BytePairs | SubwordTokenizer):
             return ["✗ this is the course's own, or inherits it: write it yourself"], ()
         return super().findings(partial(used(answer)))
+
+    def _described(self, yours: Outcome, due: Outcome) -> str:
+        """As of other answers; ids and texts that differ come with their sentence."""
+        if yours.error or yours.output[0] != due.output[0]:
+            return super()._described(yours, due)
+        (_, rows, texts), (_, rows_due, texts_due) = yours.output, due.output
+        for (sentence, ids), (_, ids_due) in zip(rows, rows_due, strict=True):
+            if ids != ids_due:
+                return f"`encode({sentence!r})` gives {[*ids]}, not {[*ids_due]}"
+        n = next(n for n, text in enumerate(texts) if text != texts_due[n])
+        what = f"the ids of {rows[n][0]!r}" if n < len(rows) else "bytes"
+        return f"`decode` makes {texts[n]!r} of {what}, not {texts_due[n]!r}"
 
 
 class _AcrossWords(BytePairs):
@@ -97,13 +124,15 @@ class _Unweighted(BytePairs):
         return super().train(words, vocab_size=vocab_size)
 
 
-class _LastFirst(BytePairs):
+class _Longest(BytePairs):
     def encode(self, text: str) -> list[int]:
         found = []
-        for ids in map(self._bytes, spaced_words(text)):
-            while pairs := {*pairwise(ids)} & self.merges.keys():
-                ids = self._join(ids, max(pairs, key=self.merges.get))
-            found += ids
+        for word in map(str.encode, spaced_words(text)):
+            while word:
+                ends = range(len(word), 0, -1)
+                end = next(end for end in ends if word[:end] in self.pieces)
+                found.append(self.pieces.index(word[:end]))
+                word = word[end:]
         return found
 
 
@@ -153,8 +182,10 @@ byte_pairs = _OfAClass(
         "each different word counts once: count its pairs as often as it occurs": used(
             _Unweighted
         ),
-        "`encode` joins first what was learnt last: join the pairs in the order in "
-        "which they were learnt": used(_LastFirst),
+        "`encode` takes the longest piece, as WordPiece does, or joins first what was "
+        "learnt last: join the pairs in the order in which they were learnt": used(
+            _Longest
+        ),
         "`decode` reads each piece alone: a letter such as ü has two bytes, so join "
         "all bytes first": used(_EachAlone),
     },
@@ -208,6 +239,9 @@ def _ends(interval: Any, *inputs: Tensor) -> tuple[str, ...]:
     except (TypeError, ValueError, RuntimeError):
         raise Wrong("return two numbers: the lower end, the upper end") from None
     ordered, found = _differences(*inputs).detach().sort().values, []
+    turned = [ordered.quantile(quantile).item() for quantile in QUANTILES[::-1]]
+    if ends[0] > ends[1] and math.dist(ends, turned) < ROUNDING:
+        raise Wrong("the ends are the right ones, swapped: return the lower end first")
     for quantile, end in zip(QUANTILES, ends, strict=True):
         place = quantile * (len(ordered) - 1)
         low = ordered[max(math.floor(place) - 1, 0)] - ROUNDING
@@ -216,8 +250,8 @@ def _ends(interval: Any, *inputs: Tensor) -> tuple[str, ...]:
     return f"from {found[0]:.3f}", f"to {found[1]:.3f}"
 
 
-def _scores(counts: Tensor, draws: Tensor, axis: int = 1) -> Tensor:
-    return bleu_of(counts[draws].sum(dim=axis))
+def _scores(counts: Tensor, draws: Tensor) -> Tensor:
+    return bleu_of(counts[draws].sum(dim=1))
 
 
 def _middle(values: Tensor, out: float = 0.025) -> list[Tensor]:
@@ -255,8 +289,11 @@ paired_interval = Exercise(
         ),
         "the ends of two intervals are subtracted: take the differences of the "
         "resamples first, then the quantiles of these": _of_ends,
-        "the sign of the differences is lost: it says which system is better": (
-            lambda *inputs: _middle(_differences(*inputs).abs())
+        "each resample of the one meets every resample of the other: both take the "
+        "same one, `our_scores - their_scores`": (
+            lambda a, b, draws: _middle(
+                (_scores(a, draws)[:, None] - _scores(b, draws)).flatten()
+            )
         ),
         "the difference is turned round: ours less theirs": (
             lambda *inputs: _middle(-_differences(*inputs))
@@ -265,10 +302,9 @@ paired_interval = Exercise(
         "2.5 % on each side": lambda *inputs: _middle(_differences(*inputs), 0.05),
         "the mean and 1.96 standard deviations stand for the quantiles: take the "
         "quantiles themselves": _by_deviation,
-        "the sums run over the resamples: over the sentences of each, "
-        "`sum(dim=1)`": lambda a, b, draws: _middle(
-            _scores(a, draws, axis=0) - _scores(b, draws, axis=0)
-        ),
+        "the smallest and the largest difference are returned: leave out 2.5 % on "
+        "each side": lambda *inputs: _middle(_differences(*inputs), 0),
     },
     read=_ends,
+    lesson="13",
 )
