@@ -1,6 +1,6 @@
-"""How good a translation is: exact match, BLEU, lengths, alignments."""
+"""How good a translation is: exact match and BLEU."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 import sacrebleu
 
@@ -15,25 +15,6 @@ def exact_match(hypotheses: Sequence, references: Sequence) -> float:
     return sum(hypothesis == reference for hypothesis, reference in pairs) / len(
         references
     )
-
-
-def alignment_error_rate(
-    found: Sequence[Collection[tuple[int, int]]],
-    truth: Sequence[Collection[tuple[int, int]]],
-) -> float:
-    """1 - 2 |found and true| / (|found| + |true|), links counted over all sentences.
-
-    Every sentence has a collection of links (source index, target index), as in
-    `SentencePair.alignment`. 0 is perfect, 1 is no true link found. Och and Ney 2003,
-    section 5, where every true link is a sure one. ValueError if there is no link, or
-    not one collection of found links for each of true ones.
-    """
-    check_lengths(found, truth, "alignments")
-    pairs = [(set(f), set(t)) for f, t in zip(found, truth, strict=True)]
-    links = sum(len(f) + len(t) for f, t in pairs)
-    if not links:
-        raise ValueError("no links at all: neither found nor true ones")
-    return 1 - 2 * sum(len(f & t) for f, t in pairs) / links
 
 
 def bleu(

@@ -9,12 +9,7 @@ import torch
 from helpers import EOS
 from helpers.batching import pad
 from helpers.decoding import beam_search, greedy_decode, translate_ids, until_end
-from helpers.evaluation import (
-    alignment_error_rate,
-    bleu,
-    bleu_signature,
-    exact_match,
-)
+from helpers.evaluation import bleu, bleu_signature, exact_match
 from helpers.training import evaluate_loss
 from helpers.translator import RECIPES, build, with_seed
 from samples import small_model
@@ -23,29 +18,6 @@ from samples import small_model
 def test_exact_match_is_the_share_of_equal_translations():
     assert exact_match(["a b.", "c."], ["a b.", "d."]) == 0.5
     assert exact_match([[4, 5]], [[4, 5]]) == 1.0
-
-
-def test_alignment_error_rate_by_hand():
-    truth = [[(0, 0), (1, 2)], [(0, 1)]]
-    assert alignment_error_rate(truth, truth) == 0
-    assert alignment_error_rate([[(0, 1)], []], truth) == 1
-    # Two found, one of them true; three true ones: 1 - 2 · 1 / (2 + 3).
-    assert alignment_error_rate([[(0, 0)], [(3, 3)]], truth) == pytest.approx(0.6)
-    # A link given twice is one link.
-    assert alignment_error_rate([[(0, 0)] * 2, [(3, 3)]], truth) == pytest.approx(0.6)
-
-
-@pytest.mark.parametrize(
-    "found, truth, message",
-    [
-        ([[(0, 0)]], [[(0, 0)], []], "1 alignments for 2 references"),
-        ([], [], "0 alignments for 0 references"),
-        ([[]], [[]], "no links at all"),
-    ],
-)
-def test_alignment_error_rate_needs_links_for_each_sentence(found, truth, message):
-    with pytest.raises(ValueError, match=message):
-        alignment_error_rate(found, truth)
 
 
 def test_bleu_is_sacrebleu_s():
