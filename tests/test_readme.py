@@ -2,17 +2,12 @@
 
 import re
 
-import pytest
-import torch
-
-from helpers.transformer import Transformer, TransformerConfig
 from lessons.lesson02 import exercises
 from tools.notebooks import NOTEBOOKS, PICTURES, picture, read
 from tools.reproducible import ROOT
-from transformer_checkup import properties
 
 README = (ROOT / "README.md").read_text("utf-8")
-WRONG, USE = re.findall(r"^```python\n(.*?)^```$", README, re.M | re.S)
+(WRONG,) = re.findall(r"^```python\n(.*?)^```$", README, re.M | re.S)
 
 
 def test_the_pictures_are_those_that_the_lessons_stored():
@@ -28,17 +23,6 @@ def test_the_quoted_answer_of_a_check_is_what_it_says(capsys):
     exercises.attention(scope["my_attention"])
     quoted = " ".join(re.findall("^> (.+)$", README, re.MULTILINE))
     assert capsys.readouterr().out.strip() == quoted
-
-
-@pytest.mark.slow
-def test_the_check_up_takes_a_model_as_readme_says(capsys):
-    sizes = {"d_model": 16, "n_heads": 2, "d_ff": 32, "n_layers": 1}
-    torch.manual_seed(0)
-    config = TransformerConfig(230, 347, share_embeddings=False, **sizes)
-    exec(USE, {"my_model": Transformer(config)})
-    said = capsys.readouterr().out
-    assert len(re.findall("^[✓✗○] ", said, re.MULTILINE)) == len(properties.CHECKS)
-    assert len(properties.CHECKS) == 24 and "Twenty-four checks" in README
 
 
 def test_the_commands_of_make_that_are_named_exist():
