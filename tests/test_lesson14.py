@@ -13,8 +13,8 @@ from lessons.lesson14.ring import exchange_in_group, ring_all_reduce
 OWN = """
 
 # ---- lesson 14: ring_all_reduce (00000000)
-def my_ring(mine, rank, count, exchange):
-    return mine + exchange(mine) if count == 2 else None
+def my_ring(tensor, rank, count, exchange):
+    return tensor + exchange(tensor) if count == 2 else None
 
 
 ring_all_reduce = my_ring

@@ -127,16 +127,21 @@ def _ring_states(rows: Tensor) -> tuple[list[Tensor], list[list[int]]]:
     return states, sent
 
 
+# Of the sentences, of a layer's two matrices, what is computed with, and what is sent.
 CUTS = {
     "data parallel": ("half", "all", "all weights", "gradients, once a step"),
-    "FSDP": ("half", "columns", "gathered layers", "weights and gradients"),
-    "tensor parallel": ("all", "columns", "its own slices", "parts of every product"),
+    "FSDP": ("half", "rows", "gathered layers", "weights and gradients"),
+    "tensor parallel": ("all", "both", "its own parts", "sums, once a sublayer"),
     "pipeline": ("all", "layers", "its own layers", "states between layers"),
 }
 
 
 def draw_cuts() -> None:
-    """What each of two devices holds of the batch and of the weights, four ways."""
+    """What each of two devices holds of the batch and of the weights, four ways.
+
+    A device has a column of four sentences, and four layers of two matrices. Pale is
+    what it gathers for a moment.
+    """
     ax = drawing.canvas(5.4, 5.7)
     title = "What each device holds: sentences (blue), weights (orange)"
     drawing.write(ax, (0.1, 5.52), title, size=12, align="left")
@@ -145,41 +150,45 @@ def draw_cuts() -> None:
         drawing.write(ax, (x, y), name, size=12, align="left")
         for device in range(2):
             here = x + 1.2 * device
-            _held(ax, here, y - 0.35, batch, weights, device)
-            drawing.write(ax, (here + 0.5, y - 1.42), f"device {device}", size=10)
+            for row in range(4):
+                low, own = y - 0.55 - 0.24 * row, row // 2 == device
+                sentence = (0, 0, 1, batch == "all" or own)
+                _held(ax, (here, low), "query", sentence)
+                for i in range(2):
+                    above, right = (
+                        (0, (1 - device) / 2, 1, 0.5),
+                        (device / 2, 0, 0.5, 1),
+                    )
+                    part = {
+                        "all": (0, 0, 1, 1),
+                        "rows": above,
+                        "both": above if i else right,
+                        "layers": (0, 0, 1, own),
+                    }[weights]
+                    place, pale = (here + 0.35 + 0.26 * i, low), weights == "rows"
+                    _held(ax, place, "key", part, rest=0.2 * pale)
+            drawing.write(ax, (here + 0.43, y - 1.46), f"device {device}", size=10)
         for line, text in enumerate((f"computes with {uses}", f"sends {sends}")):
             place = x, y - 1.72 - 0.26 * line
             drawing.write(ax, place, text, size=10, align="left")
 
 
-def _held(ax: Axes, x: float, y: float, batch: str, weights: str, device: int) -> None:
-    """One device: a column of four sentences, four layers with four slices each."""
-    cell = 0.2
-    for row in range(4):
-        mine = batch == "all" or row // 2 == device
-        _cell(ax, (x, y - (row + 1) * 1.1 * cell), cell, "query", mine)
-        for column in range(4):
-            mine = {
-                "all": True,
-                "columns": column // 2 == device,
-                "layers": row // 2 == device,
-            }[weights]
-            corner = x + 0.3 + column * cell * 0.9, y - (row + 1) * 1.1 * cell
-            _cell(ax, corner, cell * 0.9, "key", mine, height=cell)
-
-
-def _cell(
+def _held(
     ax: Axes,
     corner: tuple[float, float],
-    width: float,
     role: str,
-    mine: bool,
-    *,
-    height: float | None = None,
+    part: tuple[float, float, float, float],
+    rest: float = 0,
 ) -> None:
-    fill = drawing.tint(role, 0.75) if mine else "white"
-    look = {"fc": fill, "ec": ROLES[role] if mine else HIDDEN, "lw": 0.8}
-    ax.add_patch(Rectangle(corner, width, height or width, zorder=2, **look))
+    """A square, of which a part (left, bottom, width, height) is held."""
+    size, (left, bottom, *sides) = 0.2, part
+    start = corner[0] + size * left, corner[1] + size * bottom
+    look = {"fc": drawing.tint(role, rest), "ec": HIDDEN, "lw": 0.8}
+    ax.add_patch(Rectangle(corner, size, size, zorder=2, **look))
+    look = {"fc": drawing.tint(role, 0.75), "ec": ROLES[role], "lw": 0.8}
+    if all(sides):
+        sides = (size * side for side in sides)
+        ax.add_patch(Rectangle(start, *sides, zorder=2, **look))
 
 
 def draw_errors(measured: Mapping[str, Sequence[tuple[float, float]]]) -> None:
