@@ -42,19 +42,14 @@ def draw_data_parallel() -> None:
     ax = drawing.canvas(5, 3.9)
     title = "Two copies of the model, one gradient"
     drawing.write(ax, (0.1, 3.72), title, size=13, align="left")
-    batch = drawing.operation(ax, (2.5, 3.2), "", role="input", width=2.2, height=0.4)
-    drawing.write(ax, (batch.x, batch.y), "batch, 8 sentences", size=12)
-    average = drawing.operation(ax, (2.5, 1.25), "", role="mask", width=1.5, height=0.5)
-    drawing.write(ax, (average.x, average.y), "all-reduce", size=12)
-    for rank, x in enumerate((1.0, 4.0)):
+    _box(ax, (2.5, 3.2), "batch, 8 sentences", "input", 2.2)
+    average = _box(ax, (2.5, 1.25), "all-reduce", "mask", 1.5)
+    for rank, (x, side) in enumerate(((1.0, average.left), (4.0, average.right))):
         drawing.arrow(ax, (2.5 + 0.8 * (2 * rank - 1), 3.0), (x, 2.72), width=1.5)
-        names = (("model, a copy", "attention", 2.5), ("gradient", "mask", 1.75))
-        model, gradient = (
-            _labelled(ax, (x, y), name, role, width=1.7) for name, role, y in names
-        )
-        step = _labelled(ax, (x, 0.55), "step", "norm", width=1.7)
+        model = _box(ax, (x, 2.5), "model, a copy", "attention", 1.7)
+        gradient = _box(ax, (x, 1.75), "gradient", "mask", 1.7)
+        step = _box(ax, (x, 0.55), "step", "norm", 1.7)
         drawing.arrow(ax, model.bottom, gradient.top, width=1.5)
-        side = average.left if rank == 0 else average.right
         drawing.arrow(ax, gradient.bottom, (side[0], side[1] + 0.12), width=1.5)
         drawing.arrow(ax, (side[0], side[1] - 0.12), step.top, width=1.5)
         drawing.write(ax, (x, 0.17), f"process {rank}", size=12)
@@ -62,12 +57,11 @@ def draw_data_parallel() -> None:
     drawing.write(ax, (2.5, 0.55), "same step", size=12)
 
 
-def _labelled(
-    ax: Axes, middle: tuple[float, float], text: str, role: str, *, width: float
+def _box(
+    ax: Axes, middle: tuple[float, float], text: str, role: str, width: float
 ) -> Block:
-    box = drawing.operation(ax, middle, "", role=role, width=width, height=0.4)
     drawing.write(ax, middle, text, size=12)
-    return box
+    return drawing.operation(ax, middle, "", role=role, width=width, height=0.4)
 
 
 def draw_ring(rows: Tensor) -> None:
@@ -75,56 +69,41 @@ def draw_ring(rows: Tensor) -> None:
 
     An arrow takes a piece to the next process; a complete piece is strongly coloured.
     """
-    states, sent = _ring_states(rows)
-    names = ["start", "add", "add", "hand out", "hand out"]
     ax = drawing.canvas(5.75, 5.2)
     title = "In each step, each process sends one piece to the next"
     drawing.write(ax, (0.1, 5.02), title, size=13, align="left")
-    cell, gap = 0.46, 0.22
-    total = rows.sum(dim=0)
-    blocks: list[list[Block]] = []
-    for line, state in enumerate(states):
-        y = 4.2 - 0.95 * line
-        drawing.write(ax, (0.08, y), names[line], size=11, align="left")
-        blocks.append([])
-        for rank, numbers in enumerate(state):
-            x = 1.62 + rank * (3 * cell + gap)
-            blocks[-1].append(Block(x, y, 3 * cell, cell))
-            for i, number in enumerate(numbers.tolist()):
-                corner = x + (i - 1.5) * cell, y - cell / 2
-                fill = drawing.tint("mask", 0.6 if number == total[i] else 0.12)
-                look = {"fc": fill, "ec": ROLES["mask"], "lw": 1}
-                ax.add_patch(Rectangle(corner, cell, cell, zorder=2, **look))
-                place = corner[0] + cell / 2, y
-                drawing.write(ax, place, f"{number:.0f}", size=10.5)
-    for rank, block in enumerate(blocks[0]):
-        drawing.write(ax, (block.x, block.y + 0.42), f"process {rank}", size=11)
-    for line, pieces in enumerate(sent):
-        for rank, piece in enumerate(pieces):
-            start, end = blocks[line][rank], blocks[line + 1][(rank + 1) % 3]
-            shift = (piece - 1) * cell
-            ends = (
-                (start.x + shift, start.bottom[1]),
-                (end.x + shift, end.top[1]),
-            )
-            colour = INK if rank < 2 else "#7A7A7A"
-            drawing.arrow(ax, *ends, width=1.3 if rank < 2 else 0.8, colour=colour)
+    cell, total, now = 0.46, rows.sum(dim=0), rows.clone()
 
+    def middle(line: int, rank: int, piece: int) -> tuple[float, float]:
+        return 1.62 + rank * 1.6 + (piece - 1) * cell, 4.2 - 0.95 * line
 
-def _ring_states(rows: Tensor) -> tuple[list[Tensor], list[list[int]]]:
-    """What all hold at first and after each step; which piece each sends in it."""
-    count = len(rows)
-    states, sent = [rows.clone()], []
-    for step in range(2 * count - 2):
-        now, pieces = states[-1].clone(), []
-        for rank in range(count):
-            piece = (rank - step) % count
-            kept = states[-1][(rank + 1) % count, piece] * (step < count - 1)
-            now[(rank + 1) % count, piece] = kept + states[-1][rank, piece]
-            pieces.append(piece)
-        states.append(now)
-        sent.append(pieces)
-    return states, sent
+    for line, name in enumerate(["start", "add", "add", "hand out", "hand out"]):
+        if line:
+            before = now.clone()
+            for rank in range(3):
+                piece, following = (rank - line + 1) % 3, (rank + 1) % 3
+                (x, y), (to_x, to_y) = (
+                    middle(line - 1, rank, piece),
+                    middle(line, following, piece),
+                )
+                ends = (x, y - cell / 2), (to_x, to_y + cell / 2)
+                colour = INK if rank < 2 else "#7A7A7A"
+                look = {"width": 1.3 if rank < 2 else 0.8, "colour": colour}
+                drawing.arrow(ax, *ends, **look)
+                kept = before[following, piece] * (name == "add")
+                now[following, piece] = kept + before[rank, piece]
+        drawing.write(ax, (0.08, 4.2 - 0.95 * line), name, size=11, align="left")
+        for rank, numbers in enumerate(now.tolist()):
+            for piece, number in enumerate(numbers):
+                x, y = middle(line, rank, piece)
+                fill = drawing.tint("mask", 0.6 if number == total[piece] else 0.12)
+                look = {"fc": fill, "ec": ROLES["mask"], "lw": 1, "zorder": 2}
+                corner = x - cell / 2, y - cell / 2
+                ax.add_patch(Rectangle(corner, cell, cell, **look))
+                drawing.write(ax, (x, y), f"{number:.0f}", size=10.5)
+    for rank in range(3):
+        x, y = middle(0, rank, 1)
+        drawing.write(ax, (x, y + 0.42), f"process {rank}", size=11)
 
 
 # Of the sentences, of a layer's two matrices, what is computed with, and what is sent.
