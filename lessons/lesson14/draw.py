@@ -12,31 +12,6 @@ from helpers.plots.drawing import HIDDEN, INK, ROLES, Block
 from helpers.plots.style import COLOURS, MARKERS
 
 
-def draw_token_weights(tokens: Sequence[int]) -> None:
-    """What each token of two parts weighs, in the mean of means and in the mean."""
-    figure, axes = plt.subplots(2, 1, figsize=(5.4, 3.4), sharex=True, sharey=True)
-    whole = sum(tokens)
-    by_part = [1 / len(tokens) / n for n in tokens for _ in range(n)]
-    ways = {"mean of means": by_part, "mean over all tokens": [1 / whole] * whole}
-    for ax, (name, weights) in zip(axes, ways.items(), strict=True):
-        start = 0
-        for part, n in enumerate(tokens):
-            places = range(start, start + n)
-            look = {"color": COLOURS[part], "hatch": ("", "//")[part], "ec": "white"}
-            ax.bar(places, weights[start : start + n], **look)
-            text = f"1/{round(1 / weights[start])} each"
-            middle = start + (n - 1) / 2, weights[start] + 0.01
-            ax.text(*middle, text, ha="center", va="bottom")
-            start += n
-        ax.set_title(name, loc="left", fontsize=10)
-        ax.set(ylabel="weight", ylim=(0, 0.22), xticks=[])
-    axes[1].set(xticks=[(tokens[0] - 1) / 2, tokens[0] + (tokens[1] - 1) / 2])
-    axes[1].set_xticklabels([f"part {i + 1}: {n} tokens" for i, n in enumerate(tokens)])
-    title = "The mean of means: tokens of a short part weigh more"
-    figure.suptitle(title, x=0.01, ha="left", fontsize=12)
-    plt.show()
-
-
 def draw_data_parallel() -> None:
     """Two processes: the batch is shared, the gradients are averaged, both step."""
     ax = drawing.canvas(5, 3.9)
