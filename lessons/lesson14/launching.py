@@ -107,7 +107,7 @@ def _texts(functions: Sequence[Callable]) -> list[str]:
                 imports.add(f"from {home} import {name}")
             elif isinstance(thing, int | float | str):
                 imports.add(f"{name} = {thing!r}")
-    return [*sorted(imports), *reversed(texts.values())]  # defaults come first
+    return [*sorted(imports), *texts.values()]
 
 
 def _home(thing: Any, name: str) -> str:
