@@ -62,8 +62,8 @@ def make_batch(pairs: Sequence[IdPair]) -> Batch:
 def share(batch: Batch, rank: int, processes: int) -> Batch:
     """Every `processes`-th sentence of the batch, from number `rank` on.
 
-    Columns that are padding in all of them are left away. A batch of fewer sentences
-    than processes leaves the last ones with none: shapes (0, …).
+    Columns with nothing but padding are dropped. A batch of fewer sentences than
+    processes leaves the last ones with none: shapes (0, …).
     """
     source, target = (x[rank::processes] for x in (batch.source, batch.target))
     return Batch(*(x[:, (x != PAD).any(dim=0)] for x in (source, target)))

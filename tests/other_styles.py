@@ -367,26 +367,23 @@ def both_at_once(ours, theirs, draws):
     return torch.quantile(scores[0] - scores[1], torch.tensor([0.025, 0.975]).double())
 
 
-def divided_at_the_end(model, batches):
-    total, tokens = torch.zeros(()), 0
+def divided_in_backward(model, batches):
+    total, tokens = torch.zeros(()), sum(x.labels.ne(PAD).sum() for x in batches)
     for batch in batches:
         logits = model(batch.source, batch.decoder_input).transpose(1, 2)
         own = F.cross_entropy(logits, batch.labels, ignore_index=PAD, reduction="sum")
-        own.backward()
+        own.backward(1 / tokens)
         total = total + own.detach()
-        tokens += (batch.labels != PAD).sum()
-    for parameter in model.parameters():
-        parameter.grad /= tokens
     return total / tokens
 
 
-def in_its_own_memory(mine, rank, count, exchange):
-    pieces, place = mine.split(len(mine) // count), rank
+def in_its_own_memory(tensor, rank, count, exchange):
+    pieces, place = tensor.split(len(tensor) // count), rank
     for step in range(2 * count - 2):
         came = exchange(pieces[place])
         place = (place - 1) % count
         pieces[place].copy_(came + pieces[place] if step < count - 1 else came)
-    return mine
+    return tensor
 
 
 @torch.no_grad()
@@ -548,7 +545,7 @@ RIGHT = [
     ("lesson13-byte_pairs", OfStrings),
     ("lesson13-paired_interval", by_sorting),
     ("lesson13-paired_interval", both_at_once),
-    ("lesson14-accumulate", divided_at_the_end),
+    ("lesson14-accumulate", divided_in_backward),
     ("lesson14-ring_all_reduce", in_its_own_memory),
     ("lesson15-step_by_step", with_one_memory),
     ("lesson16-repaired_attention", HeadsInALoop),

@@ -5,16 +5,21 @@ import sys
 import pytest
 import torch
 from torch import distributed as dist
+from torch.nn.utils.rnn import pad_sequence
 
-from helpers import mine
+from helpers import PAD, mine
+from helpers.batching import Batch
+from helpers.training import token_loss
+from lessons.lesson14 import exercises
 from lessons.lesson14.launching import launch
+from lessons.lesson14.parts import accumulate
 from lessons.lesson14.ring import exchange_in_group, ring_all_reduce
 
 OWN = """
 
 # ---- lesson 14: ring_all_reduce (00000000)
-def my_ring(mine, rank, count, exchange):
-    return mine + exchange(mine) if count == 2 else None
+def my_ring(tensor, rank, count, exchange):
+    return tensor + exchange(tensor) if count == 2 else None
 
 
 ring_all_reduce = my_ring
@@ -24,6 +29,60 @@ ring_all_reduce = my_ring
 def summed(row):
     rank, count = dist.get_rank(), dist.get_world_size()
     return ring_all_reduce(row + rank, rank, count, exchange_in_group)
+
+
+def wipes(model, batches):
+    model.zero_grad()
+    return accumulate(model, batches)
+
+
+def divides_at_the_end(model, batches):
+    tokens, total = sum(batch.n_tokens for batch in batches), 0.0
+    for batch in batches:
+        mean, own = token_loss(model, batch)
+        (mean * own).backward()
+        total += mean.item() * own / tokens
+    for parameter in model.parameters():
+        parameter.grad /= tokens
+    return total
+
+
+def leaves_it_training(model, batches):
+    model.train()
+    return accumulate(model, batches)
+
+
+def all_in_one(model, batches):
+    sides = zip(*((b.source.T, b.target.T) for b in batches), strict=True)
+    rows = ([row for side in s for row in side.unbind(1)] for s in sides)
+    return accumulate(model, [Batch(*(pad_sequence(x, True, PAD) for x in rows))])
+
+
+def with_its_graph(model, batches):
+    return accumulate(model, batches) + 0 * next(model.parameters()).sum()
+
+
+def by_source(model, batches):
+    counts = [(batch.source != PAD).sum() for batch in batches]
+    losses = [token_loss(model, b)[0] * n for b, n in zip(batches, counts, strict=True)]
+    for loss in losses:
+        (loss / sum(counts)).backward()
+    return (sum(losses) / sum(counts)).item()
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (wipes, "what `.grad` held before is gone"),
+        (divides_at_the_end, "where `.grad` already holds something"),
+        (leaves_it_training, "leave the model's mode"),
+        (all_in_one, "two batches' activations are in memory at once"),
+        (with_its_graph, "return a float"),
+        (by_source, "the loss is"),
+    ],
+)
+def test_what_is_right_for_most_batches_is_not_praised(answer, said):
+    assert exercises.accumulate.findings(answer)[0][-1].startswith(f"✗ {said}")
 
 
 @pytest.mark.slow

@@ -12,49 +12,19 @@ from helpers.plots.drawing import HIDDEN, INK, ROLES, Block
 from helpers.plots.style import COLOURS, MARKERS
 
 
-def draw_token_weights(tokens: Sequence[int]) -> None:
-    """What each token of two parts weighs, in the mean of means and in the mean."""
-    figure, axes = plt.subplots(2, 1, figsize=(5.4, 3.4), sharex=True, sharey=True)
-    whole = sum(tokens)
-    by_part = [1 / len(tokens) / n for n in tokens for _ in range(n)]
-    ways = {"mean of means": by_part, "mean over all tokens": [1 / whole] * whole}
-    for ax, (name, weights) in zip(axes, ways.items(), strict=True):
-        start = 0
-        for part, n in enumerate(tokens):
-            places = range(start, start + n)
-            look = {"color": COLOURS[part], "hatch": ("", "//")[part], "ec": "white"}
-            ax.bar(places, weights[start : start + n], **look)
-            text = f"1/{round(1 / weights[start])} each"
-            middle = start + (n - 1) / 2, weights[start] + 0.01
-            ax.text(*middle, text, ha="center", va="bottom")
-            start += n
-        ax.set_title(name, loc="left", fontsize=10)
-        ax.set(ylabel="weight", ylim=(0, 0.22), xticks=[])
-    axes[1].set(xticks=[(tokens[0] - 1) / 2, tokens[0] + (tokens[1] - 1) / 2])
-    axes[1].set_xticklabels([f"part {i + 1}: {n} tokens" for i, n in enumerate(tokens)])
-    title = "The mean of means: tokens of a short part weigh more"
-    figure.suptitle(title, x=0.01, ha="left", fontsize=12)
-    plt.show()
-
-
 def draw_data_parallel() -> None:
     """Two processes: the batch is shared, the gradients are averaged, both step."""
     ax = drawing.canvas(5, 3.9)
     title = "Two copies of the model, one gradient"
     drawing.write(ax, (0.1, 3.72), title, size=13, align="left")
-    batch = drawing.operation(ax, (2.5, 3.2), "", role="input", width=2.2, height=0.4)
-    drawing.write(ax, (batch.x, batch.y), "batch, 8 sentences", size=12)
-    average = drawing.operation(ax, (2.5, 1.25), "", role="mask", width=1.5, height=0.5)
-    drawing.write(ax, (average.x, average.y), "all-reduce", size=12)
-    for rank, x in enumerate((1.0, 4.0)):
+    _box(ax, (2.5, 3.2), "batch, 8 sentences", "input", 2.2)
+    average = _box(ax, (2.5, 1.25), "all-reduce", "mask", 1.5)
+    for rank, (x, side) in enumerate(((1.0, average.left), (4.0, average.right))):
         drawing.arrow(ax, (2.5 + 0.8 * (2 * rank - 1), 3.0), (x, 2.72), width=1.5)
-        names = (("model, a copy", "attention", 2.5), ("gradient", "mask", 1.75))
-        model, gradient = (
-            _labelled(ax, (x, y), name, role, width=1.7) for name, role, y in names
-        )
-        step = _labelled(ax, (x, 0.55), "step", "norm", width=1.7)
+        model = _box(ax, (x, 2.5), "model, a copy", "attention", 1.7)
+        gradient = _box(ax, (x, 1.75), "gradient", "mask", 1.7)
+        step = _box(ax, (x, 0.55), "step", "norm", 1.7)
         drawing.arrow(ax, model.bottom, gradient.top, width=1.5)
-        side = average.left if rank == 0 else average.right
         drawing.arrow(ax, gradient.bottom, (side[0], side[1] + 0.12), width=1.5)
         drawing.arrow(ax, (side[0], side[1] - 0.12), step.top, width=1.5)
         drawing.write(ax, (x, 0.17), f"process {rank}", size=12)
@@ -62,12 +32,11 @@ def draw_data_parallel() -> None:
     drawing.write(ax, (2.5, 0.55), "same step", size=12)
 
 
-def _labelled(
-    ax: Axes, middle: tuple[float, float], text: str, role: str, *, width: float
+def _box(
+    ax: Axes, middle: tuple[float, float], text: str, role: str, width: float
 ) -> Block:
-    box = drawing.operation(ax, middle, "", role=role, width=width, height=0.4)
     drawing.write(ax, middle, text, size=12)
-    return box
+    return drawing.operation(ax, middle, "", role=role, width=width, height=0.4)
 
 
 def draw_ring(rows: Tensor) -> None:
@@ -75,68 +44,58 @@ def draw_ring(rows: Tensor) -> None:
 
     An arrow takes a piece to the next process; a complete piece is strongly coloured.
     """
-    states, sent = _ring_states(rows)
-    names = ["start", "add", "add", "hand out", "hand out"]
     ax = drawing.canvas(5.75, 5.2)
     title = "In each step, each process sends one piece to the next"
     drawing.write(ax, (0.1, 5.02), title, size=13, align="left")
-    cell, gap = 0.46, 0.22
-    total = rows.sum(dim=0)
-    blocks: list[list[Block]] = []
-    for line, state in enumerate(states):
-        y = 4.2 - 0.95 * line
-        drawing.write(ax, (0.08, y), names[line], size=11, align="left")
-        blocks.append([])
-        for rank, numbers in enumerate(state):
-            x = 1.62 + rank * (3 * cell + gap)
-            blocks[-1].append(Block(x, y, 3 * cell, cell))
-            for i, number in enumerate(numbers.tolist()):
-                corner = x + (i - 1.5) * cell, y - cell / 2
-                fill = drawing.tint("mask", 0.6 if number == total[i] else 0.12)
-                look = {"fc": fill, "ec": ROLES["mask"], "lw": 1}
-                ax.add_patch(Rectangle(corner, cell, cell, zorder=2, **look))
-                place = corner[0] + cell / 2, y
-                drawing.write(ax, place, f"{number:.0f}", size=10.5)
-    for rank, block in enumerate(blocks[0]):
-        drawing.write(ax, (block.x, block.y + 0.42), f"process {rank}", size=11)
-    for line, pieces in enumerate(sent):
-        for rank, piece in enumerate(pieces):
-            start, end = blocks[line][rank], blocks[line + 1][(rank + 1) % 3]
-            shift = (piece - 1) * cell
-            ends = (
-                (start.x + shift, start.bottom[1]),
-                (end.x + shift, end.top[1]),
-            )
-            colour = INK if rank < 2 else "#7A7A7A"
-            drawing.arrow(ax, *ends, width=1.3 if rank < 2 else 0.8, colour=colour)
+    cell, total, now = 0.46, rows.sum(dim=0), rows.clone()
+
+    def middle(line: int, rank: int, piece: int) -> tuple[float, float]:
+        return 1.62 + rank * 1.6 + (piece - 1) * cell, 4.2 - 0.95 * line
+
+    for line, name in enumerate(["start", "add", "add", "hand out", "hand out"]):
+        if line:
+            before = now.clone()
+            for rank in range(3):
+                piece, following = (rank - line + 1) % 3, (rank + 1) % 3
+                (x, y), (to_x, to_y) = (
+                    middle(line - 1, rank, piece),
+                    middle(line, following, piece),
+                )
+                ends = (x, y - cell / 2), (to_x, to_y + cell / 2)
+                colour = INK if rank < 2 else "#7A7A7A"
+                look = {"width": 1.3 if rank < 2 else 0.8, "colour": colour}
+                drawing.arrow(ax, *ends, **look)
+                kept = before[following, piece] * (name == "add")
+                now[following, piece] = kept + before[rank, piece]
+        drawing.write(ax, (0.08, 4.2 - 0.95 * line), name, size=11, align="left")
+        for rank, numbers in enumerate(now.tolist()):
+            for piece, number in enumerate(numbers):
+                x, y = middle(line, rank, piece)
+                fill = drawing.tint("mask", 0.6 if number == total[piece] else 0.12)
+                look = {"fc": fill, "ec": ROLES["mask"], "lw": 1, "zorder": 2}
+                corner = x - cell / 2, y - cell / 2
+                ax.add_patch(Rectangle(corner, cell, cell, **look))
+                drawing.write(ax, (x, y), f"{number:.0f}", size=10.5)
+    for rank in range(3):
+        x, y = middle(0, rank, 1)
+        drawing.write(ax, (x, y + 0.42), f"process {rank}", size=11)
 
 
-def _ring_states(rows: Tensor) -> tuple[list[Tensor], list[list[int]]]:
-    """What all hold at first and after each step; which piece each sends in it."""
-    count = len(rows)
-    states, sent = [rows.clone()], []
-    for step in range(2 * count - 2):
-        now, pieces = states[-1].clone(), []
-        for rank in range(count):
-            piece = (rank - step) % count
-            kept = states[-1][(rank + 1) % count, piece] * (step < count - 1)
-            now[(rank + 1) % count, piece] = kept + states[-1][rank, piece]
-            pieces.append(piece)
-        states.append(now)
-        sent.append(pieces)
-    return states, sent
-
-
+# Of the sentences, of a layer's two matrices, what is computed with, and what is sent.
 CUTS = {
     "data parallel": ("half", "all", "all weights", "gradients, once a step"),
-    "FSDP": ("half", "columns", "gathered layers", "weights and gradients"),
-    "tensor parallel": ("all", "columns", "its own slices", "parts of every product"),
+    "FSDP": ("half", "rows", "gathered layers", "weights and gradients"),
+    "tensor parallel": ("all", "both", "its own parts", "sums, once a sublayer"),
     "pipeline": ("all", "layers", "its own layers", "states between layers"),
 }
 
 
 def draw_cuts() -> None:
-    """What each of two devices holds of the batch and of the weights, four ways."""
+    """What each of two devices holds of the batch and of the weights, four ways.
+
+    A device has a column of four sentences, and four layers of two matrices. Pale is
+    what it gathers for a moment.
+    """
     ax = drawing.canvas(5.4, 5.7)
     title = "What each device holds: sentences (blue), weights (orange)"
     drawing.write(ax, (0.1, 5.52), title, size=12, align="left")
@@ -145,41 +104,45 @@ def draw_cuts() -> None:
         drawing.write(ax, (x, y), name, size=12, align="left")
         for device in range(2):
             here = x + 1.2 * device
-            _held(ax, here, y - 0.35, batch, weights, device)
-            drawing.write(ax, (here + 0.5, y - 1.42), f"device {device}", size=10)
+            for row in range(4):
+                low, own = y - 0.55 - 0.24 * row, row // 2 == device
+                sentence = (0, 0, 1, batch == "all" or own)
+                _held(ax, (here, low), "query", sentence)
+                for i in range(2):
+                    above, right = (
+                        (0, (1 - device) / 2, 1, 0.5),
+                        (device / 2, 0, 0.5, 1),
+                    )
+                    part = {
+                        "all": (0, 0, 1, 1),
+                        "rows": above,
+                        "both": above if i else right,
+                        "layers": (0, 0, 1, own),
+                    }[weights]
+                    place, pale = (here + 0.35 + 0.26 * i, low), weights == "rows"
+                    _held(ax, place, "key", part, rest=0.2 * pale)
+            drawing.write(ax, (here + 0.43, y - 1.46), f"device {device}", size=10)
         for line, text in enumerate((f"computes with {uses}", f"sends {sends}")):
             place = x, y - 1.72 - 0.26 * line
             drawing.write(ax, place, text, size=10, align="left")
 
 
-def _held(ax: Axes, x: float, y: float, batch: str, weights: str, device: int) -> None:
-    """One device: a column of four sentences, four layers with four slices each."""
-    cell = 0.2
-    for row in range(4):
-        mine = batch == "all" or row // 2 == device
-        _cell(ax, (x, y - (row + 1) * 1.1 * cell), cell, "query", mine)
-        for column in range(4):
-            mine = {
-                "all": True,
-                "columns": column // 2 == device,
-                "layers": row // 2 == device,
-            }[weights]
-            corner = x + 0.3 + column * cell * 0.9, y - (row + 1) * 1.1 * cell
-            _cell(ax, corner, cell * 0.9, "key", mine, height=cell)
-
-
-def _cell(
+def _held(
     ax: Axes,
     corner: tuple[float, float],
-    width: float,
     role: str,
-    mine: bool,
-    *,
-    height: float | None = None,
+    part: tuple[float, float, float, float],
+    rest: float = 0,
 ) -> None:
-    fill = drawing.tint(role, 0.75) if mine else "white"
-    look = {"fc": fill, "ec": ROLES[role] if mine else HIDDEN, "lw": 0.8}
-    ax.add_patch(Rectangle(corner, width, height or width, zorder=2, **look))
+    """A square, of which a part (left, bottom, width, height) is held."""
+    size, (left, bottom, *sides) = 0.2, part
+    start = corner[0] + size * left, corner[1] + size * bottom
+    look = {"fc": drawing.tint(role, rest), "ec": HIDDEN, "lw": 0.8}
+    ax.add_patch(Rectangle(corner, size, size, zorder=2, **look))
+    look = {"fc": drawing.tint(role, 0.75), "ec": ROLES[role], "lw": 0.8}
+    if all(sides):
+        sides = (size * side for side in sides)
+        ax.add_patch(Rectangle(start, *sides, zorder=2, **look))
 
 
 def draw_errors(measured: Mapping[str, Sequence[tuple[float, float]]]) -> None:

@@ -63,7 +63,7 @@ def launch(
         }
 
 
-def torchrun(folder: Path, script: str, *, processes: int, restarts: int) -> str:
+def torchrun(folder: Path, script: str, *, processes: int, restarts: int = 0) -> str:
     """What the script has printed in `folder`, run in so many processes."""
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     command += ["--local-addr=localhost", f"--nproc-per-node={processes}"]

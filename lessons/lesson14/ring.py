@@ -8,14 +8,14 @@ from torch import distributed as dist
 
 
 def ring_all_reduce(
-    mine: Tensor, rank: int, count: int, exchange: Callable[[Tensor], Tensor]
+    tensor: Tensor, rank: int, count: int, exchange: Callable[[Tensor], Tensor]
 ) -> Tensor:
     """The sum of the tensors (size,) of all `count` processes, in each of them.
 
     exchange(piece) sends a piece to the next process and gives that of the one before.
     The size is a multiple of count. Each sends 2 (count - 1) / count of it.
     """
-    pieces = [*mine.clone().chunk(count)]
+    pieces = [*tensor.clone().chunk(count)]
     for step in range(count - 1):  # add up: at the end piece rank + 1 is complete
         came = exchange(pieces[(rank - step) % count])
         pieces[(rank - step - 1) % count] += came

@@ -5,7 +5,6 @@ import torch
 from lessons.lesson14 import draw
 
 DRAWINGS = {
-    "token_weights": lambda: draw.draw_token_weights([12, 3]),
     "data_parallel": draw.draw_data_parallel,
     "ring": lambda: draw.draw_ring(
         torch.tensor([[1.0, 2, 3], [10, 20, 30], [100, 200, 300]])
