@@ -164,10 +164,8 @@ class _JoinedByView(RepairedAttention):
     join_heads = printed.CutByView.join_heads
 
 
-class _Unscaled(RepairedAttention):
-    def __init__(self, *sizes: int, **options: float):
-        super().__init__(*sizes, **options)
-        self.scale = 1.0
+class _CutByViewOnly(RepairedAttention):
+    fold_heads = printed.CutByView.fold_heads
 
 
 # Each probe shows one slip and hides those that come later: with one head, `view`,
@@ -181,7 +179,7 @@ repaired_attention = Exercise(
             *_given(1, 2, 3, 4, ONE_HEAD),
             build=_built(ONE_HEAD, 1),
             praise="one head, no mask: projections, residual connection and norm",
-            when="with one head and no mask: ",
+            when="with one head of six features (scale 1/√6) and no mask: ",
         ),
         Probe(
             *(*_given(2, 2, 3, 4, MASKED), _lengths(4, 2, queries=3)),
@@ -226,6 +224,9 @@ repaired_attention = Exercise(
         "`view` cuts the sentence into pieces: it takes the numbers as they lie, word "
         "by word. Take the heads apart, then transpose: (batch, length, heads, "
         "dim_per_head), `transpose(1, 2)`, and fold": printed.CutByView,
+        "the heads are joined right, and cut by `view` alone: transpose there, too": (
+            _CutByViewOnly
+        ),
         "the heads are cut right, and joined by `view` alone: transpose back first": (
             _JoinedByView
         ),
@@ -235,7 +236,6 @@ repaired_attention = Exercise(
         "heads, then sentence 1's, so `repeat_interleave(num_heads, dim=0)`": (
             printed.MaskRepeated
         ),
-        "the scores are not scaled: 1/√dim_per_head": _Unscaled,
     },
     results=("output", "attention"),
     read=_read,
