@@ -468,7 +468,9 @@ class HeadsInALoop(nn.Module):
         parts = self.linear_q(query), self.linear_k(key), self.linear_v(value)
         heads = zip(*(part.chunk(self.heads, dim=-1) for part in parts), strict=True)
         mask = None if attn_mask is None else ~attn_mask
-        contexts, weights = zip(*(attention(*x, mask) for x in heads), strict=True)
+        heads = [(attention(q, k, v, mask)[1], v) for q, k, v in heads]
+        weights = [self.dropout(weight) for weight, _ in heads]
+        contexts = [weight @ v for weight, (_, v) in zip(weights, heads, strict=True)]
         output = self.dropout(self.linear_final(torch.cat(contexts, dim=-1)))
         return self.layer_norm(query + output), torch.stack(weights, 1).flatten(0, 1)
 

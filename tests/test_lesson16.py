@@ -12,7 +12,7 @@ from torch.testing import assert_close
 from helpers import PAD
 from helpers.layers import LayerNorm
 from helpers.positions import positional_encoding
-from lessons.lesson16 import mapping, starts
+from lessons.lesson16 import exercises, mapping, starts
 from lessons.lesson16.adapters import of_reading
 from lessons.lesson16.readings import (
     annotated,
@@ -91,6 +91,11 @@ def test_small_parts_do_what_their_texts_say():
     norms = annotated.StdLayerNorm(4), lengths.EpsilonLayerNorm(4)
     for norm in norms:
         assert_close(norm(x), (x - 2.5) / (x.std() + 1e-6))
+    x = 1e-3 * torch.randn(512, dtype=torch.float64)  # D's formula is not its class
+    formula = (x - x.mean()) / (x.var(correction=0) + 1e-6).sqrt()
+    assert_close(F.layer_norm(x, (512,), eps=1e-6), formula)
+    ratio = formula / lengths.EpsilonLayerNorm(512).double()(x)
+    assert_close(ratio, torch.full_like(x, 0.71), atol=0.02, rtol=0)
     assert annotated.subsequent_mask(3)[0].tolist() == torch.ones(3, 3).tril().tolist()
     mask = lengths.hidden_sequence_mask(torch.ones(1, 3))[0]
     assert torch.equal(~mask, annotated.subsequent_mask(3)[0])
@@ -128,6 +133,8 @@ def test_loud_slips_are_loud():
         torch.zeros(2, dtype=torch.float16).masked_fill(torch.ones(2).bool(), -1e9)
     with pytest.raises(RuntimeError):  # D's second convolution
         nn.Conv1d(16, 32, 1)(F.relu(nn.Conv1d(16, 32, 1)(x.mT)))
+    with pytest.raises(IndexError):  # D's embedding has a row more than its output
+        F.cross_entropy(torch.zeros(1, 4), torch.tensor([4]))
     assert not hasattr(nn.Sequential, "add")
     attention = d2l_blocks.multi_head_attention(16, 16, 16, 16, 2, 0.0)
     attention(x, x, x, None)
@@ -148,3 +155,46 @@ def test_what_is_quoted_and_named_is_there():
     assert all(any(hasattr(module, name) for module in modules) for name in names)
     with pytest.raises(ValueError, match="the readings are A, B, C, D, E: not 'F'"):
         build_reading("F", 50, 50)
+
+
+SAID = {
+    "if attn_mask:": "asks a whole tensor for one yes or no",
+    "key.view(": "joined right, and cut by `view` alone",
+    "(key.size(-1) // num_heads)": "the scale is still the printed one",
+    "attn_mask.repeat(": "another sentence's mask",
+    "-torch.inf": "NaN: a softmax over scores that are all −∞",
+    "context.view(": "cut right, and joined by `view` alone",
+    "self.dropout(attention.softmax(dim=2))": "attention is 0.",
+    "self.dropout(self.linear_final(context))": "the output is `layer_norm(query)`",
+    "residual +": "add the query as it came in",
+    "masked_fill_(attn_mask": "the mask is turned round",
+    "attention = attention.masked_fill_(": "`masked_fill` returns a new tensor",
+}
+WITHOUT = {
+    "self.dropout(attention.softmax(dim=2))": "attention.softmax(dim=2)",
+    "self.dropout(self.linear_final(context))": "self.linear_final(context)",
+    "residual +": "",
+    "masked_fill_(attn_mask": "masked_fill_(~attn_mask",
+    "attention = attention.masked_fill_(": "attention.masked_fill(",
+}
+
+
+@pytest.mark.parametrize("left", ["", *SAID])
+def test_the_repair_line_by_line_is_right_and_each_line_left_is_named(left, capsys):
+    text = markdown(read(NOTEBOOKS / "16_five_readings.ipynb").cells)
+    pairs = re.findall(r"^`(.+)` \| `(.+)`$", text, re.M)
+    assert len(pairs) == 6
+    source = inspect.getsource(printed.PrintedD)
+    for broken, repaired in pairs:
+        for name in ("key", "value", "query") if "key.view" in broken else ("key",):
+            here = [re.sub("^key", name, line) for line in (broken, repaired)]
+            assert here[0] in source
+            source = source.replace(*here) if left not in broken or not left else source
+    if left in WITHOUT:
+        assert left in source
+        source = source.replace(left, WITHOUT[left])
+    namespace = {"torch": torch, "nn": nn}
+    exec(source, namespace)
+    exercises.repaired_attention(namespace["PrintedD"])
+    said = capsys.readouterr().out
+    assert SAID[left] in said if left else "✗" not in said
