@@ -142,7 +142,7 @@ def costs_by_length(
         look |= {"ls": "-" if "again" in name else "--"}
         ax.plot(lengths, [x / 1e6 for x in numbers], label=name, **look)
     ax.set(title=title, xscale="log", yscale="log")
-    ax.set(xlabel="length", ylabel="numbers (millions)")
+    ax.set(xlabel="length", ylabel="largest + kept (millions)")
     ax.set_xticks(lengths, [f"{n:,}" for n in lengths])
     ax.set_ylim(0.05, 5)
     ax.set_yticks([0.1, 0.3, 1, 3])

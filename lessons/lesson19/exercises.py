@@ -54,6 +54,8 @@ def _context(output: Any, *given: Tensor) -> tuple:
     blind = (scores == -math.inf).all(dim=-1)
     if blind.any() and not blind.all() and torch.equal(total, given[1]):
         raise Wrong(SKIPPED)
+    if maximum.numel() > 1 and (maximum == maximum.flatten()[0]).all():
+        raise Wrong(SHARED)
     context = mixed / total.masked_fill(total == 0, 1.0)
     if context.requires_grad and context.isfinite().all():
         (slope,) = torch.autograd.grad(
@@ -105,6 +107,7 @@ SKIPPED = (
     "a query that sees some keys of the block absorbs none: another query sees none of "
     "them. Guard each query by itself, not the whole block"
 )
+SHARED = "all queries share one maximum: each has its own"
 REPAIRED = (
     "a gradient is NaN: repaired afterwards (`nan_to_num`, "
     "`where`), it still comes through −∞ − (−∞). Replace the −∞ before you subtract"
@@ -233,29 +236,27 @@ def _wrong_blocks(
     power: float = 0.5,
     turned: bool = False,
     hidden: float = -math.inf,
-    rest: bool = True,
     divides: bool = True,
     guarded: bool = True,
-    averages: bool = False,
+    together: str = "",
 ) -> Tensor:
     """Attention over blocks of keys, and with other options what is wrong with it."""
     keys, leading = key.size(-2), query.shape[:-1]
     mixed = query.new_zeros(*leading, value.size(-1))
     total = query.new_zeros(*leading, 1)
     state = start = mixed, total, torch.full_like(total, -math.inf)
-    whole = keys if rest else keys // block * block
     contexts = []
-    for left in range(0, whole, block):
+    for left in range(0, keys, block):
         columns = slice(left, left + block)
         scores = query @ key[..., columns, :].mT / query.size(-1) ** power
         if mask is not None:
             tile = mask.expand(*leading, keys)[..., columns]
             scores = scores.masked_fill(tile if turned else ~tile, hidden)
-        before = start if averages else state
+        before = start if together else state
         state = absorb_block(*before, scores, value[..., columns, :])
         contexts.append(state[0] / state[1].masked_fill(state[1] == 0, 1.0))
-    if averages:
-        return sum(contexts) / len(contexts)
+    if together:
+        return sum(contexts) / (len(contexts) if together == "mean" else 1)
     mixed, total, _ = state
     total = total.masked_fill(total == 0, 1.0) if guarded else total
     return mixed / total if divides else mixed
@@ -279,7 +280,9 @@ block_attention = _Lean(
     ],
     {
         "each block's context is that of its own softmax, and these are averaged: "
-        "divide by the sum over all blocks": partial(_wrong_blocks, averages=True),
+        "divide by the sum over all blocks": partial(_wrong_blocks, together="mean"),
+        "each block's context is that of its own softmax, and these are added: "
+        "divide by the sum over all blocks": partial(_wrong_blocks, together="sum"),
         "the division by `total` at the end is missing": partial(
             _wrong_blocks, divides=False
         ),
@@ -292,9 +295,6 @@ block_attention = _Lean(
         ),
         "hide with −∞: after −1e9, a query that sees no key gets the mean of all "
         "values, and 0 is due": partial(_wrong_blocks, hidden=-1e9),
-        "the last block is left out where it is shorter": partial(
-            _wrong_blocks, rest=False
-        ),
         "a query that sees no key has a `total` of 0, and 0 / 0 is NaN: its context "
         "is 0": partial(_wrong_blocks, guarded=False),
     },

@@ -10,7 +10,9 @@ from torch import Size, Tensor, nn
 from torch.nn import functional as F
 
 from helpers import mine
-from helpers.translator import trained_toy
+from helpers.batching import Batch, make_batch
+from helpers.corpus import toy_corpus
+from helpers.translator import Translator, trained_toy
 
 
 @contextmanager
@@ -63,3 +65,9 @@ def with_stored_weights(transformer: type[nn.Module]) -> nn.Module:
         print("your MultiHeadAttention calls no `attention`: the course's stands in")
         model = mine.twin(model).eval()
     return model
+
+
+def batch_for(translator: Translator) -> Batch:
+    """200 test sentences of the toy corpus, in the translator's numbers."""
+    pairs = [(pair.source, pair.target) for pair in toy_corpus().test[:200]]
+    return make_batch(translator.encode_pairs(pairs))
