@@ -5,8 +5,9 @@ import torch
 from torch.nn import functional as F
 
 from helpers.attention import attention
-from lessons.lesson19 import on_a_gpu
-from lessons.lesson19.blockwise import block_attention
+from helpers.transformer import Transformer
+from lessons.lesson19 import blockwise, exercises, measure, on_a_gpu, swap
+from lessons.lesson19.blockwise import block_attention, in_training
 from lessons.lesson19.measure import Held, exponent
 
 # batch, heads, query_length, key_length, d_head, d_value
@@ -45,13 +46,14 @@ def test_blocks_give_what_attention_gives(sizes, block):
         torch.testing.assert_close(found, due, atol=1e-6, rtol=0)
 
 
+@pytest.mark.parametrize("way", [block_attention, in_training])
 @pytest.mark.parametrize("block", [1, 3, 100])
-def test_gradients_are_those_of_attention(block):
+def test_gradients_are_those_of_attention(block, way):
     sizes = SIZES[0]
     given = [x.requires_grad_() for x in inputs(sizes, dtype=torch.float64)]
     for mask in masks(sizes):
         due = attention(*given, mask)[0]
-        found = block_attention(*given, mask, block=block)
+        found = way(*given, mask, block=block)
         if mask is not None and not mask.any():  # every tile is skipped
             assert not found.requires_grad and not found.any()
             continue
@@ -98,6 +100,95 @@ def test_16_bits_cost_little_more_than_with_the_table(dtype):
     assert found.dtype == dtype
     ours, tables = ((x.double() - due).norm() for x in (found, table))
     assert ours < 1.2 * tables
+
+
+def test_in_training_only_the_inputs_are_kept():
+    assert measure.kept(in_training, 200) == 3 * 64 * 200
+    assert measure.kept(block_attention, 200) > 200**2
+
+
+# -- another attention inside a model --------------------------------------------------
+
+
+@torch.no_grad()
+def test_another_attention_is_called_in_the_block_alone():
+    model, tokens = swap.with_stored_weights(Transformer), torch.full((1, 9), 7)
+    due = model(tokens, tokens)
+    with swap.attending_by(block_attention, model) as calls:
+        found = model(tokens, tokens)
+    assert len(calls) == 6  # two layers, three attentions
+    torch.testing.assert_close(found, due, atol=1e-4, rtol=0)
+    model(tokens, tokens)
+    assert len(calls) == 6
+
+
+@torch.no_grad()
+def test_the_courses_model_stands_in_where_nothing_can_be_replaced(capsys):
+    class Own(Transformer):
+        def forward(self, source, target):
+            with swap.attending_by(lambda *given: attention(*given)[0], self):
+                return super().forward(source, target)
+
+    model, tokens = swap.with_stored_weights(Own), torch.full((1, 9), 7)
+    assert (
+        not isinstance(model, Own)
+        and "the course's stands in" in capsys.readouterr()[0]
+    )
+    with swap.attending_by(block_attention, model) as calls:
+        model(tokens, tokens)
+    assert calls
+
+
+# -- the checks ------------------------------------------------------------------------
+
+
+def last_line(exercise, answer):
+    return exercise.findings(answer)[0][-1]
+
+
+def test_a_blind_query_is_guarded_by_itself_and_before_the_subtraction():
+    def skips(mixed, total, maximum, scores, value):
+        if scores.amax(dim=-1).isinf().any():
+            return mixed, total, maximum
+        return blockwise.absorb(mixed, total, maximum, scores, value)
+
+    def repairs(mixed, total, maximum, scores, value):
+        highest = torch.maximum(maximum, scores.amax(dim=-1, keepdim=True))
+        rescale = (maximum - highest).exp().nan_to_num()
+        parts = (scores - highest).exp().nan_to_num()
+        total = rescale * total + parts.sum(dim=-1, keepdim=True)
+        return rescale * mixed + parts @ value, total, highest
+
+    def clamps(mixed, total, maximum, scores, value):
+        highest = torch.maximum(maximum, scores.amax(dim=-1, keepdim=True))
+        highest = highest.clamp(min=-1e30)
+        rescale, parts = (maximum - highest).exp(), (scores - highest).exp()
+        total = rescale * total + parts.sum(dim=-1, keepdim=True)
+        return rescale * mixed + parts @ value, total, highest
+
+    assert "Guard each query by itself" in last_line(exercises.absorb, skips)
+    assert "before you subtract" in last_line(exercises.absorb, repairs)
+    assert exercises.absorb.passes(clamps)
+
+
+@pytest.mark.parametrize("part", [1, 8])
+def test_strips_of_all_keys_and_a_table_of_the_mask_are_no_blocks(part):
+    def strips(query, key, value, mask=None, *, block=64):
+        mask = None if mask is None else mask.expand(*query.shape[:-1], key.size(-2))
+        rows, found = max(1, block // part), []
+        for top in range(0, query.size(-2), rows):
+            strip = slice(top, top + rows)
+            seen = None if mask is None else mask[..., strip, :]
+            found.append(attention(query[..., strip, :], key, value, seen)[0])
+        return torch.cat(found, dim=-2)
+
+    def bias(query, key, value, mask=None, *, block=64):
+        table = torch.zeros(*query.shape[:-1], key.size(-2))
+        table = table if mask is None else table.masked_fill(~mask, -torch.inf)
+        return block_attention(query, key, value, table == 0, block=block)
+
+    for answer in (strips, bias):
+        assert "a column for every key" in last_line(exercises.block_attention, answer)
 
 
 # -- the gauges ------------------------------------------------------------------------

@@ -1,9 +1,11 @@
 """Attention in blocks, without the table of weights (lesson 19)."""
 
 import math
+from functools import partial
 
 import torch
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
 from helpers.masks import check_mask
 
@@ -68,3 +70,26 @@ def block_attention(
         mixed, total, _ = state
         contexts.append(mixed / total.masked_fill(total == 0, 1.0))
     return torch.cat(contexts, dim=-2).to(query.dtype)
+
+
+def in_training(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None = None,
+    *,
+    block: int = 64,
+) -> Tensor:
+    """The same context; for the backward pass, autograd keeps Q, K and V alone.
+
+    A strip of `block` queries at a time, which is made again for its gradients.
+    """
+    again = partial(checkpoint, block_attention, use_reentrant=False)
+    if mask is not None:
+        mask = mask.expand(*query.shape[:-1], key.size(-2))
+    contexts = []
+    for top in range(0, query.size(-2), block):
+        rows = slice(top, top + block)
+        seen = None if mask is None else mask[..., rows, :]
+        contexts.append(again(query[..., rows, :], key, value, seen, block=block))
+    return torch.cat(contexts, dim=-2)

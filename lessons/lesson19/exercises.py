@@ -42,7 +42,7 @@ def _context(output: Any, *given: Tensor) -> tuple:
     """The three, with the gradients of mixed / total alone.
 
     Whether the maximum passes a gradient on does not matter: the quotient's is the
-    same.
+    same. A blind query's may be a very low number in place of −∞.
     """
     for name, x in zip(STATE, output, strict=True):
         if not isinstance(x, Tensor):
@@ -50,7 +50,20 @@ def _context(output: Any, *given: Tensor) -> tuple:
     mixed, total, maximum = output
     if mixed.shape != given[0].shape or total.shape != given[1].shape:
         return mixed, total, maximum
+    scores = given[3]
+    blind = (scores == -math.inf).all(dim=-1)
+    if blind.any() and not blind.all() and torch.equal(total, given[1]):
+        raise Wrong(SKIPPED)
+    if maximum.numel() > 1 and (maximum == maximum.flatten()[0]).all():
+        raise Wrong(SHARED)
     context = mixed / total.masked_fill(total == 0, 1.0)
+    if context.requires_grad and context.isfinite().all():
+        (slope,) = torch.autograd.grad(
+            context.sum(), scores, retain_graph=True, allow_unused=True
+        )
+        if slope is not None and slope.isnan().any():
+            raise Wrong(REPAIRED)
+    maximum = maximum.masked_fill(maximum <= LOWEST, -math.inf)
     mixed = mixed.detach() + (context - context.detach())
     return mixed, total.detach(), maximum.detach()
 
@@ -63,28 +76,42 @@ def _wrong_step(
     value: Tensor,
     *,
     kept: tuple[bool, bool] = (False, False),
-    upside_down: bool = False,
     own: bool = False,
     guarded: bool = True,
-    shared: bool = False,
+    shifted: bool = True,
+    apart: bool = False,
     softmax: bool = False,
+    divides: bool = False,
 ) -> tuple:
     """A step, and with other options what is wrong with it.
 
-    `kept`: mixed, total are not rescaled.
+    `kept`: mixed, total are not rescaled. `apart`: the block is relative to its own
+    maximum, the old sums to the new one.
     """
-    highest = scores.amax(dim=-1, keepdim=True)
-    highest = highest.amax(dim=-2, keepdim=True) if shared else highest
-    highest = highest if own else torch.maximum(maximum, highest)
+    block = scores.amax(dim=-1, keepdim=True)
+    highest = block if own else torch.maximum(maximum, block)
     shift = highest.masked_fill(highest == -math.inf, 0.0) if guarded else highest
-    rescale = (shift - maximum if upside_down else maximum - shift).exp()
-    parts = scores.softmax(dim=-1) if softmax else (scores - shift).exp()
+    rescale = (maximum - shift).exp()
+    less = block.masked_fill(block == -math.inf, 0.0) if apart else shift
+    parts = (scores - (less if shifted else 0.0)).exp()
+    parts = scores.softmax(dim=-1) if softmax else parts
     old = [1.0 if stays else rescale for stays in kept]
     mixed = old[0] * mixed + parts @ value
-    return mixed, old[1] * total + parts.sum(dim=-1, keepdim=True), highest
+    total = old[1] * total + parts.sum(dim=-1, keepdim=True)
+    return mixed / total if divides else mixed, total, highest
 
 
 STATE = "mixed", "total", "maximum"
+LOWEST = -1e9  # a maximum below it stands for −∞
+SKIPPED = (
+    "a query that sees some keys of the block absorbs none: another query sees none of "
+    "them. Guard each query by itself, not the whole block"
+)
+SHARED = "all queries share one maximum: each has its own"
+REPAIRED = (
+    "a gradient is NaN: repaired afterwards (`nan_to_num`, "
+    "`where`), it still comes through −∞ − (−∞). Replace the −∞ before you subtract"
+)
 absorb = Exercise(
     absorb_block,
     [
@@ -98,18 +125,17 @@ absorb = Exercise(
         "the old sums are relative to the old maximum: multiply both by "
         "e^(old − new)": partial(_wrong_step, kept=(True, True)),
         "`total` is rescaled, `mixed` is not": partial(_wrong_step, kept=(True, False)),
-        "`mixed` is rescaled, `total` is not": partial(_wrong_step, kept=(False, True)),
-        "the factor is upside down: e^(old − new), at most 1": partial(
-            _wrong_step, upside_down=True
-        ),
+        "no maximum is subtracted, and e^89 is infinite: subtract the largest score so "
+        "far": partial(_wrong_step, kept=(True, True), shifted=False),
+        "the new exponentials are relative to the block's own maximum: subtract the "
+        "largest score so far": partial(_wrong_step, apart=True),
         "this is the block's own maximum: the largest score so far is due": partial(
             _wrong_step, own=True
         ),
         "a query that has seen nothing yet gets NaN: −∞ − (−∞) is no number. "
         "Subtract 0 there": partial(_wrong_step, guarded=False),
-        "all queries share one maximum: each has its own": partial(
-            _wrong_step, shared=True
-        ),
+        "`mixed` is divided by `total` at each step: divide once, after the last "
+        "block": partial(_wrong_step, divides=True),
         "a softmax divides by the sum of this block: keep the exponentials": partial(
             _wrong_step, softmax=True
         ),
@@ -145,6 +171,10 @@ def _given(seed: int, *sizes: int, kind: str = "", **said: str) -> Probe:
 
 
 MANY = 256  # keys, from which on it is counted what is held
+ALL_KEYS = (
+    "a tensor of floats has a column for every key: make the scores of no more than "
+    "`block` keys at a time, be the queries many or few"
+)
 TABLE = (
     "as many floats as half the table are held at once: make the scores of no more "
     "than `block` keys at a time, and keep none of them"
@@ -154,18 +184,39 @@ NO_BLOCK = (
 )
 
 
+class _Watched(Held):
+    """Looks for a row with a number for each key, too; a transposed K or V is none."""
+
+    def __init__(self, key: Tensor, value: Tensor) -> None:
+        super().__init__()
+        self.keys, self.rows = key.size(-2), {key.size(-1), value.size(-1)}
+        self.found = False
+
+    def __torch_dispatch__(
+        self, func: Callable, types: Any, args: tuple = (), kwargs: Any = None
+    ) -> Any:
+        output = super().__torch_dispatch__(func, types, args, kwargs)
+        if isinstance(output, Tensor) and output.is_floating_point():
+            *_, rows, columns = 1, 1, *output.shape
+            self.found |= columns == self.keys and rows not in self.rows
+        return output
+
+
 class _Lean(Exercise):
     """An exercise that counts what is held at once, where keys are many."""
 
     def _built(self, answer: Callable, probe: Probe) -> tuple[Callable, dict]:
         def counted(*given: Any, **named: Any) -> Any:
-            query, key = given[:2]
+            query, key, value = given[:3]
             if key.size(-2) >= MANY and answer is not self.component:
-                most = []
+                most, all_keys = [], False
                 for size in (named["block"], 4 * named["block"]):
-                    with torch.no_grad(), Held() as held:
+                    with torch.no_grad(), _Watched(key, value) as held:
                         answer(*given, block=size)
                     most.append(held.most)
+                    all_keys |= held.found
+                if all_keys:
+                    raise Wrong(ALL_KEYS)
                 if 2 * most[0] > query.shape[:-1].numel() * key.size(-2):
                     raise Wrong(TABLE)
                 if most[0] == most[1]:
@@ -182,34 +233,30 @@ def _wrong_blocks(
     mask: Tensor | None = None,
     *,
     block: int = 64,
-    scaled: bool = True,
-    masks: bool = True,
-    rest: bool = True,
+    power: float = 0.5,
+    turned: bool = False,
+    hidden: float = -math.inf,
     divides: bool = True,
     guarded: bool = True,
-    carries: bool = True,
-    means: bool = False,
+    together: str = "",
 ) -> Tensor:
     """Attention over blocks of keys, and with other options what is wrong with it."""
     keys, leading = key.size(-2), query.shape[:-1]
     mixed = query.new_zeros(*leading, value.size(-1))
     total = query.new_zeros(*leading, 1)
     state = start = mixed, total, torch.full_like(total, -math.inf)
-    whole = keys if rest else keys // block * block
     contexts = []
-    for left in range(0, whole, block):
+    for left in range(0, keys, block):
         columns = slice(left, left + block)
-        scores = query @ key[..., columns, :].mT
-        scores = scores / math.sqrt(query.size(-1)) if scaled else scores
-        if mask is not None and masks:
+        scores = query @ key[..., columns, :].mT / query.size(-1) ** power
+        if mask is not None:
             tile = mask.expand(*leading, keys)[..., columns]
-            scores = scores.masked_fill(~tile, -math.inf)
-        state = absorb_block(
-            *(state if carries else start), scores, value[..., columns, :]
-        )
+            scores = scores.masked_fill(tile if turned else ~tile, hidden)
+        before = start if together else state
+        state = absorb_block(*before, scores, value[..., columns, :])
         contexts.append(state[0] / state[1].masked_fill(state[1] == 0, 1.0))
-    if means:
-        return sum(contexts) / len(contexts)
+    if together:
+        return sum(contexts) / (len(contexts) if together == "mean" else 1)
     mixed, total, _ = state
     total = total.masked_fill(total == 0, 1.0) if guarded else total
     return mixed / total if divides else mixed
@@ -221,28 +268,33 @@ block_attention = _Lean(
         _given(0, 2, 1, 3, 4, 5, 3, 2, kind="open", praise="context without a mask"),
         _given(1, 1, 2, 5, 7, 4, 2, 3, praise="a mask, and a shorter last block"),
         _given(2, 2, 3, 4, 6, 2, 2, 2, kind="padding", when="first block hidden: "),
-        _given(3, 1, 1, 3, 5, 3, 4, 2, kind="blind", when="a query sees nothing: "),
+        _given(
+            *(3, 1, 1, 3, 5, 3, 4, 2),
+            kind="blind",
+            when="a mask with one column for all keys, and a query that sees none: ",
+        ),
         _given(
             4, 1, 2, 4, 5, 3, 2, 0, kind="high", praise="blind queries, high scores"
         ),
-        _given(5, 1, 1, 32, 512, 3, 2, 16, kind="open", praise="no table is held"),
+        _given(5, 1, 1, 32, 512, 3, 2, 16, praise="no table is held"),
     ],
     {
         "each block's context is that of its own softmax, and these are averaged: "
-        "divide by the sum over all blocks": partial(
-            _wrong_blocks, carries=False, means=True
-        ),
-        "this is the context of the last block alone: hand the state on": partial(
-            _wrong_blocks, carries=False
-        ),
+        "divide by the sum over all blocks": partial(_wrong_blocks, together="mean"),
+        "each block's context is that of its own softmax, and these are added: "
+        "divide by the sum over all blocks": partial(_wrong_blocks, together="sum"),
         "the division by `total` at the end is missing": partial(
             _wrong_blocks, divides=False
         ),
-        "the scores are not divided by √d_head": partial(_wrong_blocks, scaled=False),
-        "the mask is not used": partial(_wrong_blocks, masks=False),
-        "the last block is left out where it is shorter": partial(
-            _wrong_blocks, rest=False
+        "the scores are not divided by √d_head": partial(_wrong_blocks, power=0),
+        "the scores are divided by d_head: its square root is due": partial(
+            _wrong_blocks, power=1
         ),
+        "the mask is turned round: True means that the query may see the key": partial(
+            _wrong_blocks, turned=True
+        ),
+        "hide with −∞: after −1e9, a query that sees no key gets the mean of all "
+        "values, and 0 is due": partial(_wrong_blocks, hidden=-1e9),
         "a query that sees no key has a `total` of 0, and 0 / 0 is NaN: its context "
         "is 0": partial(_wrong_blocks, guarded=False),
     },

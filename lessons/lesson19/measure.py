@@ -11,6 +11,7 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import FlopCounterMode
 
 from helpers.attention import attention
 from helpers.masks import causal_mask
@@ -82,6 +83,17 @@ def kept(way: Way, length: int) -> int:
 def training_costs(way: Way, lengths: Sequence[int]) -> list[int]:
     """The largest tensor and what is kept, together, for each length."""
     return [largest(way, n, training=True) + kept(way, n) for n in lengths]
+
+
+def products(way: Way, length: int) -> float:
+    """Operations of training way(query, key, value), in products of 2 · length² · 64.
+
+    Only matrix products count, as PyTorch's FlopCounterMode sees them.
+    """
+    inputs = make_inputs(length)
+    with FlopCounterMode(display=False) as counter:
+        torch.autograd.grad(way(*inputs).sum(), inputs)
+    return counter.get_total_flops() / (2 * length**2 * 64)
 
 
 def exponent(x: Sequence[float], y: Sequence[float]) -> float:
