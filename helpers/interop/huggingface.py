@@ -3,6 +3,8 @@
 Nothing is downloaded: their layers are built from a configuration, at random.
 """
 
+from typing import Any
+
 import torch
 from torch import nn
 
@@ -18,8 +20,25 @@ def copy_rms_norm(theirs: nn.Module, ours: RMSNorm) -> None:
     ours.eps = theirs.variance_epsilon
 
 
+def check_settings(theirs: Any) -> None:
+    """ValueError if a LlamaConfig has a setting that ours lacks."""
+    found = theirs.to_dict() | theirs.rope_parameters
+    for name, due in (
+        ("rope_type", "default"),
+        ("hidden_act", "silu"),
+        ("attention_bias", False),
+        ("mlp_bias", False),
+    ):
+        if found[name] != due:
+            raise ValueError(f"{name} must be {due!r}: {found[name]!r}")
+
+
 def copy_llama_layer(theirs: nn.Module, ours: ModernBlock) -> None:
-    """A LlamaDecoderLayer into a ModernBlock of the same sizes."""
+    """A LlamaDecoderLayer into a ModernBlock of the same sizes.
+
+    ValueError if it has a setting that ours lacks.
+    """
+    check_settings(theirs.self_attn.config)
     copy_rms_norm(theirs.input_layernorm, ours.attention_norm)
     copy_rms_norm(theirs.post_attention_layernorm, ours.feed_forward_norm)
     attention, network = theirs.self_attn, theirs.mlp
