@@ -20,25 +20,8 @@ def copy_rms_norm(theirs: nn.Module, ours: RMSNorm) -> None:
     ours.eps = theirs.variance_epsilon
 
 
-def check_settings(theirs: Any) -> None:
-    """ValueError if a LlamaConfig has a setting that ours lacks."""
-    found = theirs.to_dict() | theirs.rope_parameters
-    for name, due in (
-        ("rope_type", "default"),
-        ("hidden_act", "silu"),
-        ("attention_bias", False),
-        ("mlp_bias", False),
-    ):
-        if found[name] != due:
-            raise ValueError(f"{name} must be {due!r}: {found[name]!r}")
-
-
 def copy_llama_layer(theirs: nn.Module, ours: ModernBlock) -> None:
-    """A LlamaDecoderLayer into a ModernBlock of the same sizes.
-
-    ValueError if it has a setting that ours lacks.
-    """
-    check_settings(theirs.self_attn.config)
+    """A LlamaDecoderLayer into a ModernBlock of the same sizes."""
     copy_rms_norm(theirs.input_layernorm, ours.attention_norm)
     copy_rms_norm(theirs.post_attention_layernorm, ours.feed_forward_norm)
     attention, network = theirs.self_attn, theirs.mlp
@@ -54,10 +37,24 @@ def copy_llama_layer(theirs: nn.Module, ours: ModernBlock) -> None:
         copy_linear(their_linear, our_linear)
 
 
+def check_settings(theirs: Any) -> None:
+    """ValueError if a LlamaConfig has a setting that ours lacks."""
+    found = theirs.to_dict() | theirs.rope_parameters
+    for name, due in (
+        ("rope_type", "default"),
+        ("hidden_act", "silu"),
+        ("attention_bias", False),
+        ("mlp_bias", False),
+    ):
+        if found[name] != due:
+            raise ValueError(f"{name} must be {due!r}: {found[name]!r}")
+
+
 @torch.no_grad()
 def language_model_from_llama(theirs: nn.Module) -> LanguageModel:
     """A LanguageModel with the sizes and weights of a LlamaForCausalLM."""
     sizes = theirs.config
+    check_settings(sizes)
     config = LanguageModelConfig(
         vocab_size=sizes.vocab_size,
         d_model=sizes.hidden_size,
