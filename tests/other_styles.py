@@ -507,10 +507,10 @@ class Sequenced(nn.Module):
 
 def with_weights(logits, tokens, prompts):
     labels = torch.roll(tokens, -1, dims=1)
-    each = F.cross_entropy(logits.mT, labels, reduction="none")
+    each = F.cross_entropy(logits.float().mT, labels, reduction="none")
     places = torch.arange(1, tokens.shape[1] + 1).expand_as(tokens)
     inside = places < (tokens != PAD).sum(1, keepdim=True)
-    weights = (inside & (places >= prompts[:, None])).double()
+    weights = (inside & (places >= prompts[:, None])).float()
     return (each * weights).sum() / weights.sum()
 
 

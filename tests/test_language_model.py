@@ -79,6 +79,31 @@ def test_a_model_can_be_exported():
 # -- bad input -------------------------------------------------------------------------
 
 
+LLAMA_3 = {"rope_type": "llama3", "rope_theta": 500.0, "factor": 8.0}
+LLAMA_3 |= {"low_freq_factor": 1.0, "high_freq_factor": 4.0}
+LLAMA_3 |= {"original_max_position_embeddings": 16}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ({"attention_bias": True}, "attention_bias must be False: True"),
+        ({"mlp_bias": True}, "mlp_bias must be False: True"),
+        ({"hidden_act": "gelu"}, "hidden_act must be 'silu': 'gelu'"),
+        ({"rope_parameters": LLAMA_3}, "rope_type must be 'default': 'llama3'"),
+    ],
+)
+def test_a_llama_with_what_ours_lacks_is_refused(setting, said):
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    sizes = {"vocab_size": VOCAB, "hidden_size": 32, "num_attention_heads": 4}
+    sizes |= {"intermediate_size": 48, "num_hidden_layers": 1}
+    theirs = LlamaForCausalLM(LlamaConfig(**sizes, **setting))
+    with pytest.raises(ValueError, match=said):
+        language_model_from_llama(theirs)
+
+
 def test_bad_sizes_and_tokens():
     with pytest.raises(ValueError, match="n_layers must be at least 1: 0"):
         LanguageModelConfig(VOCAB, n_layers=0)

@@ -1,10 +1,14 @@
 """English and French in one sequence, and the models that read it."""
 
+import copy
+
 import pytest
 import torch
 
+import other_styles
 from helpers import BOS, EOS, PAD
-from lessons.lesson18 import one_sequence
+from helpers.caching import AttentionCache
+from lessons.lesson18 import bilingual, exercises, one_sequence
 from lessons.lesson18.bilingual import train_bilingual, trained_bilingual
 from lessons.lesson18.one_sequence import join, toy_pairs
 from lessons.lesson18.with_or_without_encoder import (
@@ -89,3 +93,54 @@ def test_the_bilingual_model_is_trained_to_the_same_weights_whatever_went_before
     for name, weight in model.state_dict().items():
         assert torch.equal(weight, again[name])
     assert not model.training
+
+
+def test_nats_by_the_word_before_are_those_of_the_counts(monkeypatch):
+    pairs = {"train": [([5], [6]), ([5], [7])], "test": [([5], [7])]}
+    monkeypatch.setattr(bilingual, "toy_pairs", pairs.__getitem__)
+    monkeypatch.setattr(bilingual, "joint_vocabulary", lambda: range(10))
+    shares = torch.tensor([1.1 / 3, 1.1 / 2])  # of 7 after BOS, of EOS after 7
+    due = pytest.approx(-shares.log().mean().item())
+    assert bilingual.nats_by_word_before(1) == due
+
+
+# -- exercises -------------------------------------------------------------------------
+
+
+class WhenFilled(other_styles.Sequenced):
+    def forward(self, tokens, caches=None):
+        filled = caches and len(caches[0])
+        return super().forward(tokens, caches if filled else None)
+
+
+class Copied(other_styles.Sequenced):
+    def forward(self, tokens, caches=None):
+        return super().forward(tokens, copy.deepcopy(caches))
+
+
+class Dropped(other_styles.Sequenced):
+    def forward(self, tokens, caches=None):
+        logits = super().forward(tokens, caches)
+        return torch.dropout(logits, 0.1, self.training)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (WhenFilled, "with empty caches: after the pass, the caches hold 0 and 0"),
+        (Copied, "the caches hold 0 and 0 tokens, where 6 are due"),
+        (Dropped, "in training mode: two calls with the same inputs differ"),
+    ],
+)
+def test_what_the_logits_do_not_tell_is_seen(wrong, said):
+    lines, _ = exercises.language_model.findings(wrong)
+    assert lines[-1].startswith("✗") and said in lines[-1]
+
+
+def test_a_cache_that_all_blocks_share_is_named():
+    def shared(model, prompt, max_new):
+        caches = [AttentionCache()] * len(model.blocks)
+        return [model(prompt, caches)[0, -1].argmax().item()]
+
+    lines, _ = exercises.generate.findings(shared)
+    assert lines[-1].startswith("✗ all blocks share one cache")

@@ -3,6 +3,8 @@
 Nothing is downloaded: their layers are built from a configuration, at random.
 """
 
+from typing import Any
+
 import torch
 from torch import nn
 
@@ -35,10 +37,24 @@ def copy_llama_layer(theirs: nn.Module, ours: ModernBlock) -> None:
         copy_linear(their_linear, our_linear)
 
 
+def check_settings(theirs: Any) -> None:
+    """ValueError if a LlamaConfig has a setting that ours lacks."""
+    found = theirs.to_dict() | theirs.rope_parameters
+    for name, due in (
+        ("rope_type", "default"),
+        ("hidden_act", "silu"),
+        ("attention_bias", False),
+        ("mlp_bias", False),
+    ):
+        if found[name] != due:
+            raise ValueError(f"{name} must be {due!r}: {found[name]!r}")
+
+
 @torch.no_grad()
 def language_model_from_llama(theirs: nn.Module) -> LanguageModel:
     """A LanguageModel with the sizes and weights of a LlamaForCausalLM."""
     sizes = theirs.config
+    check_settings(sizes)
     config = LanguageModelConfig(
         vocab_size=sizes.vocab_size,
         d_model=sizes.hidden_size,

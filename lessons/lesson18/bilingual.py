@@ -1,5 +1,6 @@
 """A language model of the toy corpus, stored with the toy translators (lesson 18)."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import torch
@@ -7,10 +8,17 @@ from safetensors.torch import load_file
 from torch import nn
 from torch.nn import functional as F
 
+from helpers import BOS, EOS
 from helpers.modern.language_model import LanguageModel
 from helpers.training import cosine_rate
 from helpers.translator import STORED
-from lessons.lesson18.one_sequence import batches, join, modern_sizes
+from lessons.lesson18.one_sequence import (
+    batches,
+    join,
+    joint_vocabulary,
+    modern_sizes,
+    toy_pairs,
+)
 
 STEPS, PEAK, WARM_UP = 1_000, 4e-3, 0.1
 
@@ -46,3 +54,18 @@ def train_bilingual(*, steps: int = STEPS) -> LanguageModel:
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
     return model.eval()
+
+
+def nats_by_word_before(side: int) -> float:
+    """Nats a token of English (0) or French (1) in the test, from the word before.
+
+    How often a word follows another is counted in the training pairs, 0.1 added.
+    """
+    pairs = {}  # split: the words before, and those after
+    for split in ("train", "test"):
+        rows = [[BOS, *pair[side], EOS] for pair in toy_pairs(split)]
+        pairs[split] = torch.tensor([two for r in rows for two in pairwise(r)]).T
+    counts = torch.full([len(joint_vocabulary())] * 2, 0.1)
+    counts.index_put_((*pairs["train"],), torch.ones(()), accumulate=True)
+    shares = counts / counts.sum(dim=1, keepdim=True)
+    return -shares[(*pairs["test"],)].log().mean().item()

@@ -1,6 +1,5 @@
 """The exercises of lesson 18: a language model, its loss, and how it writes."""
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -10,8 +9,10 @@ from torch.nn import functional as F
 
 from helpers import BOS, EOS, PAD
 from helpers.caching import AttentionCache
-from helpers.exercise import Exercise, Outcome, Probe, Wrong
+from helpers.exercise import Exercise, Outcome, Probe, Wrong, differs, listed
+from helpers.masks import causal_mask
 from helpers.modern.language_model import LanguageModel, LanguageModelConfig
+from helpers.modern.rotary import rotary_angles
 from lessons.lesson18 import writing
 
 # ------------------------------------------------------------------ 18.1 the model
@@ -22,19 +23,47 @@ OTHER = LanguageModelConfig(23, 24, 2, 1, 20, 3, 16)
 
 
 def _reads(
-    config: LanguageModelConfig, batch: int, length: int, *, before: int = 0, **said
+    config: LanguageModelConfig,
+    batch: int,
+    length: int,
+    *,
+    before: int | None = None,
+    **said,
 ) -> Probe:
-    """Tokens for a model of these sizes, of which some are in its caches."""
-    chance = torch.Generator().manual_seed(length + before)
+    """Tokens for a model of these sizes; with caches, which hold some before them."""
+    chance = torch.Generator().manual_seed(length + (before or 0))
     tokens = torch.randint(4, config.vocab_size, (batch, length), generator=chance)
     d_head = config.d_model // config.n_heads
     shape = batch, config.n_kv_heads, before, d_head
     caches = [
-        AttentionCache(*(torch.randn(shape, generator=chance) for _ in range(2)))
+        AttentionCache(
+            *(torch.randn(shape, generator=chance) for _ in range(2) if before)
+        )
         for _ in range(config.n_layers)
     ]
-    given = (tokens, caches) if before else (tokens,)
+    given = (tokens,) if before is None else (tokens, caches)
     return Probe(*given, build=lambda made: made(config), **said)
+
+
+def _logits_and_lengths(logits: Any, tokens: Tensor, caches: Any = None) -> tuple:
+    """The logits, and how many tokens each cache holds after the pass."""
+    return logits, tuple(map(len, caches or ()))
+
+
+class _Models(Exercise):
+    """Compares the logits, and what went into the caches."""
+
+    def _described(self, yours: Outcome, due: Outcome) -> str:
+        if yours.error:
+            return super()._described(yours, due)
+        (logits, held), (wanted, full) = yours.output, due.output
+        if held != full:
+            return (
+                f"after the pass, the caches hold {listed([*map(str, held)])} tokens, "
+                f"where {full[0]} are due in each: hand every block its own, empty or "
+                "not, and no copy of it"
+            )
+        return f"the result {differs(logits, wanted)}"
 
 
 def _starts_badly(model: nn.Module) -> str:
@@ -54,16 +83,18 @@ def _starts_badly(model: nn.Module) -> str:
 class _Wrong(LanguageModel):
     """The model, and with other attributes what is wrong with it."""
 
-    last_norm, causal, goes_on, turns, scale = True, True, True, True, False
+    last_norm, causal, goes_on, own_base, rows = True, True, True, True, True
 
     def forward(self, tokens: Tensor, caches: list | None = None) -> Tensor:
         start = len(caches[0]) if caches else 0
-        places = torch.arange(start, start + tokens.size(1))
-        mask = torch.arange(start + tokens.size(1)) <= places[:, None]
-        angles = self.angles[places - (not self.goes_on) * start] * self.turns
-        x = self.embedding(tokens) * self.config.d_model ** (self.scale / 2)
+        end, angles = start + tokens.size(1), self.angles
+        mask = causal_mask(end)[:, :, start * self.rows :] | (not self.causal)
+        if not self.own_base:
+            angles = rotary_angles(end, 2 * angles.size(1))
+        angles = angles[start:end] if self.goes_on else angles[: end - start]
+        x = self.embedding(tokens)
         for block, cache in zip(self.blocks, caches or [None] * 9, strict=False):
-            x = block(x, angles, mask[None, None] | (not self.causal), cache=cache)
+            x = block(x, angles, mask, cache=cache)
         return self.projection(self.norm(x) if self.last_norm else x)
 
 
@@ -71,18 +102,20 @@ def _wrong(**attributes: bool) -> type:
     return type("Wrong", (_Wrong,), attributes)
 
 
-language_model = Exercise(
+language_model = _Models(
     LanguageModel,
     [
         _reads(SMALL, 2, 7, praise="the course's logits, for two sentences at once"),
+        _reads(SMALL, 2, 6, before=0, when="with empty caches: "),
         _reads(SMALL, 3, 1, before=5, when="a token with 5 in the caches: "),
         _reads(
             *(SMALL, 1, 4),
             before=3,
-            when="four tokens with 3 in the caches: ",
+            when="four tokens with 3 in the caches, so a mask of 4 rows, 7 columns: ",
             praise="one token and four, behind others in the caches",
         ),
         _reads(OTHER, 2, 5, when="with other sizes: ", praise="other sizes"),
+        _reads(SMALL, 2, 5, when="in training mode: ", training=True),
     ],
     {
         "the last norm is missing: the projection reads `self.norm(x)`": _wrong(
@@ -94,13 +127,13 @@ language_model = Exercise(
         "the places start at 0 again: those of new tokens begin at `len(caches[0])`": (
             _wrong(goes_on=False)
         ),
-        "the blocks know no places: hand them the angles of the tokens": _wrong(
-            turns=False
-        ),
-        "the embeddings are multiplied by √d_model: that was the Transformer of "
-        "lesson 08": _wrong(scale=True),
+        "the angles have the usual base: hand `base=config.rotary_base` to "
+        "`rotary_angles`": _wrong(own_base=False),
+        "the mask has a row for each old token, too: of its rows, those of the new "
+        "tokens are due, `mask[:, :, start:]`": _wrong(rows=False),
     },
     attributes=("config",),
+    read=_logits_and_lengths,
     initial=_starts_badly,
     lesson="18",
 )
@@ -127,34 +160,31 @@ def _wrong_loss(
     tokens: Tensor,
     prompts: Tensor,
     *,
-    same_place: bool = False,
+    shift: int = 1,
     begins: int = 0,
-    everything: bool = False,
     padding: bool = False,
-    ends: bool = True,
     reading: bool = False,
-    mean: Callable = F.cross_entropy,
+    one_prompt: bool = False,
+    divides_by_all: bool = False,
 ) -> Tensor:
     """The loss on the answer, and with other options what is wrong with it."""
-    labels = tokens[:, 1:]
-    told = tokens[:, :-1] if reading else labels
-    places = torch.arange(1, tokens.size(1)) - int(reading)
-    counted = (places >= prompts[:, None] + begins) | everything
-    counted &= (told != PAD) | padding
-    counted &= (told != EOS) | ends
-    said = logits[:, 1:] if same_place else logits[:, :-1]
-    if mean is F.cross_entropy:
-        return mean(said[counted], labels[counted])
-    return mean(said, labels, counted)
+    end = tokens.size(1) - abs(shift)
+    said = logits[:, max(-shift, 0) :][:, :end]
+    labels = tokens[:, max(shift, 0) :][:, :end]
+    places = torch.arange(end) + max(shift, 0)
+    prompts = prompts[:1].expand_as(prompts) if one_prompt else prompts
+    counted = (places >= prompts[:, None] + begins) & ((labels != PAD) | padding)
+    if reading:
+        counted = (places - 1 >= prompts[:, None]) & (tokens != PAD)[:, :-1]
+    if divides_by_all:
+        each = F.cross_entropy(said.mT, labels, reduction="none")
+        return (each * counted).mean()
+    return F.cross_entropy(said[counted], labels[counted])
 
 
-def _by_sentence(said: Tensor, labels: Tensor, counted: Tensor) -> Tensor:
-    rows = zip(said, labels, counted, strict=True)
-    return torch.stack([F.cross_entropy(x[c], y[c]) for x, y, c in rows]).mean()
-
-
-def _sum(said: Tensor, labels: Tensor, counted: Tensor) -> Tensor:
-    return F.cross_entropy(said[counted], labels[counted], reduction="sum")
+def _plain(output: Any, *_: Any) -> Any:
+    """A loss in whatever floats it was computed."""
+    return output.float() if isinstance(output, Tensor) else output
 
 
 answer_loss = Exercise(
@@ -167,25 +197,28 @@ answer_loss = Exercise(
     {
         "the logits at a place are held against the token that stands there: they say "
         "the *next* one, `logits[:, :-1]` and `tokens[:, 1:]`": partial(
-            _wrong_loss, same_place=True
+            _wrong_loss, shift=0
+        ),
+        "the shift goes the wrong way: `logits[:, :-1]` say `tokens[:, 1:]`": partial(
+            _wrong_loss, shift=-1
         ),
         "what counts is not shifted: it is told by the labels, `tokens[:, 1:]`, and "
         "their places": partial(_wrong_loss, reading=True),
-        "the prompt counts, too: leave out the labels before the answer": partial(
-            _wrong_loss, everything=True
-        ),
         "the first token of the answer is left out: it stands at the place `prompts`, "
         "and is predicted from the prompt's last token": partial(_wrong_loss, begins=1),
+        "the prompt's last token counts, too: the answer begins at the place `prompts` "
+        "of `tokens`": partial(_wrong_loss, begins=-1),
         "padding counts, too: leave out the labels that are PAD": partial(
             _wrong_loss, padding=True
         ),
-        "the end of the answer is left out: the model has to learn EOS, too": partial(
-            _wrong_loss, ends=False
+        "the sum is divided by all labels: divide it by the number of those that "
+        "count": partial(_wrong_loss, divides_by_all=True),
+        "all answers begin where the first does: each row has its own number in "
+        "`prompts`, so compare with `prompts[:, None]`": partial(
+            _wrong_loss, one_prompt=True
         ),
-        "the mean is taken for each sentence, then over sentences: each token that "
-        "counts has the same weight": partial(_wrong_loss, mean=_by_sentence),
-        "the losses are added up: take their mean": partial(_wrong_loss, mean=_sum),
     },
+    read=_plain,
 )
 
 # ------------------------------------------------------------ 18.3 prefill and decode
@@ -204,6 +237,11 @@ class Teller(LanguageModel):
         """The model's, but for EOS."""
         if len(self.passes) > 99:
             raise Wrong("100 passes, and no end: the loop goes on")
+        if caches and len({*map(id, caches)}) < len(caches):
+            raise Wrong(
+                "all blocks share one cache: `[AttentionCache()] * n` makes one, "
+                "`[AttentionCache() for _ in model.blocks]` one for each block"
+            )
         before = len(caches[0]) if caches else 0
         logits = super().forward(tokens, caches)
         self.passes.append(tokens.size(1))
@@ -265,23 +303,24 @@ def _wrong_writer(
     prefills: bool = True,
     decodes: bool = True,
     whole: bool = False,
-    one_by_one: bool = False,
+    twice: bool = False,
     stops: bool = True,
     end: bool = True,
+    told: bool = False,
     more: int = 0,
 ) -> list[int]:
     """The writer, and with other options what is wrong with it."""
     caches, ids, new = [AttentionCache() for _ in model.blocks], [], prompt
-    for place in range((prompt.size(1) - 1) * one_by_one):
-        model(prompt[:, place : place + 1], caches)
-        new = prompt[:, place + 1 : place + 2]
+    if twice:
+        model(prompt, caches)
+        new = prompt[:, -1:]
     while len(ids) < max_new + more and not (stops and EOS in ids):
         used = decodes if ids else prefills
         ids.append(model(new, caches if used else None)[0, -1].argmax().item())
         new = torch.tensor([ids[-1:]])
         if whole:
             new = torch.cat([prompt, torch.tensor([ids])], dim=1)
-    return [i for i in ids if end or i != EOS]
+    return prompt[0].tolist() * told + [i for i in ids if end or i != EOS]
 
 
 generate = _Writes(
@@ -297,18 +336,18 @@ generate = _Writes(
         ),
     ],
     {
-        "the ids are right, but all tokens run through the model at each step: hand "
-        "over the caches, and the new token alone": partial(
-            _wrong_writer, prefills=False, decodes=False, whole=True
-        ),
         "the caches hold old tokens twice: after the prefill, hand over the new token "
         "alone": partial(_wrong_writer, whole=True),
         "the prompt is never put into the caches: hand them over in the prefill, "
         "too": partial(_wrong_writer, prefills=False),
         "the new token sees itself alone: hand over the caches that the prefill has "
         "filled": partial(_wrong_writer, decodes=False),
-        "the ids are right, but the prompt runs token by token: the prefill is one "
-        "pass": partial(_wrong_writer, one_by_one=True),
+        "the prompt's last token is fed twice: the prefill's last logits choose the "
+        "first new token": partial(_wrong_writer, twice=True),
+        "the prompt is returned, too: return the new tokens alone": partial(
+            _wrong_writer, told=True
+        ),
+        "it writes one token more than max_new": partial(_wrong_writer, more=1),
         "it goes on after EOS": partial(_wrong_writer, stops=False),
         "EOS is left out: it belongs to the answer": partial(_wrong_writer, end=False),
     },
