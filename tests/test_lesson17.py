@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from helpers.modern.block import ModernBlock
-from helpers.modern.rotary import rotary_angles
+from helpers.modern.rotary import rotary_angles, rotate
 from lessons.lesson17 import against_llama, changes, long_texts
 
 
@@ -38,6 +38,30 @@ def test_a_misreading_changes_the_output_and_no_size(seed):
         damage(block)
         assert block(x, angles).shape == x.shape
         assert (block(x, angles) - due).abs().max() > 1e-6
+
+
+def by_neighbours(x, angles):
+    pairs = torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous())
+    return torch.view_as_real(pairs * torch.exp(1j * angles)).flatten(-2)
+
+
+@torch.no_grad()
+def test_rows_that_are_sorted_make_neighbours_of_halves(seed):
+    block, x = ModernBlock(64, 8, 2, 20), torch.randn(1, 7, 64)
+    angles = rotary_angles(7, 8)
+
+    def scores(turn):
+        heads = block.attention
+        query, key = (
+            turn(heads.split_heads(project(x)), angles)
+            for project in (heads.query_projection, heads.key_projection)
+        )
+        return query @ key.repeat_interleave(4, dim=1).mT
+
+    due, other = scores(by_neighbours), scores(rotate)
+    assert (other - due).abs().max() > 0.1
+    against_llama.pair_neighbours(block)
+    torch.testing.assert_close(scores(rotate), due)
 
 
 def test_the_answer_is_the_latest_marked_letter():
