@@ -78,11 +78,11 @@ def _plus(ax: Axes, middle: tuple[float, float]) -> Block:
 
 
 def draw_rotation(pairs: Sequence[tuple[int, int]]) -> None:
-    """Clock faces: q and k, both (1, 0), turned by 1 rad for each position.
+    """Clock faces: q and k, both (1, 0), turned by 1 rad a position; the angle between.
 
     `pairs` are (position of the query, position of the key).
     """
-    title = "Turned by the position: same offset, same angle (2), same score"
+    title = "Turned by the position: same offset, same angle, same score"
     ax = drawing.canvas(6, 2.5, title=title)
     for i, (m, n) in enumerate(pairs):
         x, y, radius = 1.1 + 1.9 * i, 1.1, 0.62
@@ -97,7 +97,7 @@ def draw_rotation(pairs: Sequence[tuple[int, int]]) -> None:
         ax.plot(x + inner * way.cos(), y + inner * way.sin(), color=drawing.INK, lw=1)
         middle = x + 0.6 * radius * math.cos((m + n) / 2)
         height = y + 0.6 * radius * math.sin((m + n) / 2)
-        drawing.write(ax, (middle, height), f"{m - n}", size=8)
+        drawing.write(ax, (middle, height), f"{m - n} rad", size=8)
         text = f"q at {m}, k at {n}: score {math.cos(m - n):.2f}".replace("-", "−")
         drawing.write(ax, (x, 0.15), text, size=8.5)
 
