@@ -1,12 +1,15 @@
 """The experiments of lesson 17: variants of the translator, misreadings, readers."""
 
+import copy
+
 import pytest
 import torch
 from torch import nn
 
 from helpers.modern.block import ModernBlock
 from helpers.modern.rotary import rotary_angles, rotate
-from lessons.lesson17 import against_llama, changes, long_texts
+from lessons.lesson17 import against_llama, changes, exercises, long_texts
+from other_styles import InAList
 
 
 @pytest.mark.slow
@@ -62,6 +65,29 @@ def test_rows_that_are_sorted_make_neighbours_of_halves(seed):
     assert (other - due).abs().max() > 0.1
     against_llama.pair_neighbours(block)
     torch.testing.assert_close(scores(rotate), due)
+
+
+@pytest.mark.parametrize("passed_on", [lambda cache: cache or None, copy.copy])
+def test_an_empty_cache_has_to_grow(passed_on):
+    class Forgetful(InAList):
+        def forward(self, x, angles=None, mask=None, *, cache=None):
+            return super().forward(x, angles, mask, cache=passed_on(cache))
+
+    assert "one by one" in exercises.modern_block.findings(Forgetful)[0][-1]
+
+
+def test_a_rotation_keeps_its_input_and_takes_any_axes():
+    def in_place(x, angles):
+        first, second = x.chunk(2, dim=-1)
+        first *= angles.cos()
+        return torch.cat([first, second], dim=-1)
+
+    def of_four_axes(x, angles):
+        _batch, _heads, _length, _d_head = x.shape
+        return rotate(x, angles)
+
+    assert "changes its inputs" in exercises.rotate.findings(in_place)[0][-1]
+    assert "two axes" in exercises.rotate.findings(of_four_axes)[0][-1]
 
 
 def test_the_answer_is_the_latest_marked_letter():
