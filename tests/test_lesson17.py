@@ -1,12 +1,15 @@
 """The experiments of lesson 17: variants of the translator, misreadings, readers."""
 
+import copy
+
 import pytest
 import torch
 from torch import nn
 
 from helpers.modern.block import ModernBlock
-from helpers.modern.rotary import rotary_angles
-from lessons.lesson17 import against_llama, changes, long_texts
+from helpers.modern.rotary import rotary_angles, rotate
+from lessons.lesson17 import against_llama, changes, exercises, long_texts
+from other_styles import InAList
 
 
 @pytest.mark.slow
@@ -38,6 +41,53 @@ def test_a_misreading_changes_the_output_and_no_size(seed):
         damage(block)
         assert block(x, angles).shape == x.shape
         assert (block(x, angles) - due).abs().max() > 1e-6
+
+
+def by_neighbours(x, angles):
+    pairs = torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous())
+    return torch.view_as_real(pairs * torch.exp(1j * angles)).flatten(-2)
+
+
+@torch.no_grad()
+def test_rows_that_are_sorted_make_neighbours_of_halves(seed):
+    block, x = ModernBlock(64, 8, 2, 20), torch.randn(1, 7, 64)
+    angles = rotary_angles(7, 8)
+
+    def scores(turn):
+        heads = block.attention
+        query, key = (
+            turn(heads.split_heads(project(x)), angles)
+            for project in (heads.query_projection, heads.key_projection)
+        )
+        return query @ key.repeat_interleave(4, dim=1).mT
+
+    due, other = scores(by_neighbours), scores(rotate)
+    assert (other - due).abs().max() > 0.1
+    against_llama.pair_neighbours(block)
+    torch.testing.assert_close(scores(rotate), due)
+
+
+@pytest.mark.parametrize("passed_on", [lambda cache: cache or None, copy.copy])
+def test_an_empty_cache_has_to_grow(passed_on):
+    class Forgetful(InAList):
+        def forward(self, x, angles=None, mask=None, *, cache=None):
+            return super().forward(x, angles, mask, cache=passed_on(cache))
+
+    assert "one by one" in exercises.modern_block.findings(Forgetful)[0][-1]
+
+
+def test_a_rotation_keeps_its_input_and_takes_any_axes():
+    def in_place(x, angles):
+        first, second = x.chunk(2, dim=-1)
+        first *= angles.cos()
+        return torch.cat([first, second], dim=-1)
+
+    def of_four_axes(x, angles):
+        _batch, _heads, _length, _d_head = x.shape
+        return rotate(x, angles)
+
+    assert "changes its inputs" in exercises.rotate.findings(in_place)[0][-1]
+    assert "two axes" in exercises.rotate.findings(of_four_axes)[0][-1]
 
 
 def test_the_answer_is_the_latest_marked_letter():

@@ -73,8 +73,8 @@ def forget_gains(block: ModernBlock) -> None:
         nn.init.ones_(norm.gain)
 
 
-def larger_epsilon(block: ModernBlock) -> None:
-    """Leave the ε of both norms as it is in our RMSNorm."""
+def leave_epsilon(block: ModernBlock) -> None:
+    """Do not read the setting ε: leave our RMSNorm's in both norms."""
     block.attention_norm.eps = block.feed_forward_norm.eps = 1e-5
 
 
@@ -84,5 +84,5 @@ DAMAGE = {
     "gate and expand swapped": swap_gate,
     "LayerNorm": subtract_the_mean,
     "gains forgotten": forget_gains,
-    "ε = 1e-5, not 1e-6": larger_epsilon,
+    "ε not read": leave_epsilon,
 }

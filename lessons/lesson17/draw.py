@@ -78,7 +78,7 @@ def _plus(ax: Axes, middle: tuple[float, float]) -> Block:
 
 
 def draw_rotation(pairs: Sequence[tuple[int, int]]) -> None:
-    """Clock faces: q and k, both (1, 0), turned by 1 rad for each position.
+    """Clock faces: q and k, both (1, 0), turned by 1 rad a position; the angle between.
 
     `pairs` are (position of the query, position of the key).
     """
@@ -92,6 +92,12 @@ def draw_rotation(pairs: Sequence[tuple[int, int]]) -> None:
             tip, beyond = (x + across, y + up), (x + 1.28 * across, y + 1.28 * up)
             drawing.arrow(ax, (x, y), tip, width=2.2, colour=ROLES[role])
             drawing.write(ax, beyond, name, size=10)
+        way = torch.linspace(n, m, 20)  # from k to q
+        inner = 0.38 * radius
+        ax.plot(x + inner * way.cos(), y + inner * way.sin(), color=drawing.INK, lw=1)
+        middle = x + 0.6 * radius * math.cos((m + n) / 2)
+        height = y + 0.6 * radius * math.sin((m + n) / 2)
+        drawing.write(ax, (middle, height), f"{m - n} rad", size=8)
         text = f"q at {m}, k at {n}: score {math.cos(m - n):.2f}".replace("-", "−")
         drawing.write(ax, (x, 0.15), text, size=8.5)
 
@@ -147,7 +153,7 @@ def draw_misreadings(
     ax.tick_params(length=0)
     for line in range(1, len(apart)):
         ax.axhline(line, color="white", lw=2)
-    ax.set(xlabel="", ylabel="")
+    ax.set(xlabel="largest difference from Llama's output", ylabel="")
     plt.show()
 
 
@@ -195,5 +201,5 @@ def draw_steps(table: pd.DataFrame, chance: tuple[float, float], *, title: str) 
     options = {"transform": ax.get_xaxis_transform(), "ha": "center", "va": "bottom"}
     ax.text(*at, "chance", fontsize=9, color="#555555", **options)
     ax.figure.suptitle(title, x=0.01, ha="left", fontsize=11)
-    ax.set(xlabel="steps until 90 % of the words are right", ylabel="")
+    ax.set(xlabel="steps until 90 % of the words are right: fewer is better", ylabel="")
     plt.show()

@@ -5,10 +5,10 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from helpers.caching import AttentionCache
-from helpers.exercise import Exercise, Probe
+from helpers.exercise import IN_PLACE, Exercise, Probe, Wrong
 from helpers.masks import causal_mask
 from helpers.modern import rotary
 from helpers.modern.block import ModernBlock
@@ -20,11 +20,19 @@ class _Rotation(Exercise):
     """An exercise in which no gradient need reach the angles."""
 
     def _built(self, answer: Callable, probe: Probe) -> tuple[Callable, dict]:
-        return lambda x, angles: answer(x, angles.detach()), {}
+        def turned(x: Tensor, angles: Tensor) -> Any:
+            try:
+                return answer(x, angles.detach())
+            except RuntimeError as error:  # a half from `chunk`, written over
+                if "view and is being modified inplace" in str(error):
+                    raise Wrong(IN_PLACE) from error
+                raise
+
+        return turned, {}
 
 
 def _to_rotate(seed: int, *sizes: int, **said: str) -> Probe:
-    """x (batch, heads, length, d_head) and angles (length, d_head / 2), any numbers."""
+    """x (…, length, d_head) and angles (length, d_head / 2), any numbers."""
     chance = torch.Generator().manual_seed(seed)
     x = 3 * torch.randn(sizes, generator=chance)
     return Probe(
@@ -37,8 +45,9 @@ def _turned(
     angles: Tensor,
     *,
     neighbours: tuple[bool, bool] = (False, False),
-    signs: tuple[int, int] = (-1, 1),
+    signs: tuple[int, int, int] = (-1, 1, 1),
     swapped: bool = False,
+    exchanged: bool = False,
     overwritten: bool = False,
 ) -> Tensor:
     """The rotation, and with other options what is wrong with it."""
@@ -48,16 +57,13 @@ def _turned(
     read, written = neighbours
     first, second = (x[..., 0::2], x[..., 1::2]) if read else x.chunk(2, dim=-1)
     one = first * cosine + signs[0] * second * sine
-    other = signs[1] * (one if overwritten else first) * sine + second * cosine
+    other = signs[1] * (one if overwritten else first) * sine
+    other = other + signs[2] * second * cosine
+    if exchanged:
+        one, other = other, one
     if written:
         return torch.stack([one, other], dim=-1).flatten(-2)
     return torch.cat([one, other], dim=-1)
-
-
-def _for_neighbours(x: Tensor, angles: Tensor) -> Tensor:
-    cosine, sine = (f(angles).repeat_interleave(2, -1) for f in (torch.cos, torch.sin))
-    first, second = x.chunk(2, dim=-1)
-    return x * cosine + torch.cat([-second, first], dim=-1) * sine
 
 
 PAIRS = "feature i turns with feature i + d_head / 2"
@@ -68,6 +74,13 @@ rotate = _Rotation(
         _to_rotate(0, 2, 3, 4, 6, praise=f"{PAIRS}, by the position's angle"),
         _to_rotate(1, 1, 2, 5, 10, when="with other sizes: "),
         _to_rotate(2, 3, 1, 7, 2, praise="other sizes, and a single pair"),
+        _to_rotate(
+            3,
+            5,
+            16,
+            praise="without batch and heads",
+            when="x of two axes, (length, d_head): ",
+        ),
     ],
     {
         f"neighbours are turned together, as in the paper: here {PAIRS}": partial(
@@ -75,15 +88,19 @@ rotate = _Rotation(
         ),
         f"neighbours are read, and halves are written: {PAIRS}, before and "
         "after": partial(_turned, neighbours=(True, False)),
-        f"halves are read, and neighbours are written: {PAIRS}, before and "
-        "after": partial(_turned, neighbours=(False, True)),
-        f"it turns the other way: {RULE}": partial(_turned, signs=(1, -1)),
-        f"a sign in the first half is wrong: {RULE}": partial(_turned, signs=(1, 1)),
+        f"it turns the other way: {RULE}": partial(_turned, signs=(1, -1, 1)),
+        f"the sign in the first half is wrong: {RULE}": partial(
+            _turned, signs=(1, 1, 1)
+        ),
+        f"the sign in the second half is wrong: {RULE}": partial(
+            _turned, signs=(-1, 1, -1)
+        ),
+        "the halves come out in the wrong order: a·cos − b·sin stands first": partial(
+            _turned, exchanged=True
+        ),
         f"cosine and sine are swapped: {RULE}": partial(_turned, swapped=True),
         "the second half is made from a first half that is turned already: keep the "
         "old one until both are made": partial(_turned, overwritten=True),
-        "each angle serves two neighbours, while halves are paired: pair i has "
-        "`angles[:, i]`": _for_neighbours,
     },
     lesson="17",
 )
@@ -116,6 +133,32 @@ def _stream(
         past = torch.randn(2, 2, n_kv_heads, earlier, d_head, generator=chance)
         given["cache"] = AttentionCache(*past)
     return Probe(x, build=lambda block: block(*sizes), **given, **said)
+
+
+def _one_by_one(block: type[nn.Module]) -> nn.Module:
+    """A block that reads positions one at a time, with a cache that starts empty."""
+    module = block(16, 4, 2, 12)
+    read = module.forward
+
+    def forward(x: Tensor, angles: Tensor) -> Tensor:
+        cache, places = AttentionCache(), range(x.size(1))
+        steps = [read(x[:, [i]], angles[[i]], cache=cache) for i in places]
+        return torch.cat(steps, dim=1)
+
+    module.forward = forward
+    return module
+
+
+def _steps() -> Probe:
+    """A stream for `_one_by_one`."""
+    x = torch.randn(2, 4, 16, generator=torch.Generator().manual_seed(6))
+    return Probe(
+        x,
+        angles=rotary.rotary_angles(4, 4),
+        build=_one_by_one,
+        praise="one by one, with a cache that starts empty",
+        when="one by one, with a cache that starts empty and has to grow: ",
+    )
 
 
 def _joined(join: Callable) -> type[ModernBlock]:
@@ -155,22 +198,57 @@ def _at_once(x: Tensor, norm: Part, other: Part, attend: Part, feed: Part) -> Te
     return x + attend(norm(x)) + feed(other(x))
 
 
-def _one_norm(x: Tensor, norm: Part, other: Part, attend: Part, feed: Part) -> Tensor:
+def _no_second(x: Tensor, norm: Part, other: Part, attend: Part, feed: Part) -> Tensor:
     x = x + attend(norm(x))
-    return x + feed(norm(x))
+    return x + feed(x)
+
+
+def _no_sums(x: Tensor, norm: Part, other: Part, attend: Part, feed: Part) -> Tensor:
+    return feed(other(attend(norm(x))))
 
 
 modern_block = Exercise(
     ModernBlock,
     [
         _stream(
-            0, 5, 12, 4, 2, 20, angles=False, mask=False, praise="norm, sublayer, sum"
+            0,
+            5,
+            12,
+            4,
+            2,
+            20,
+            angles=False,
+            mask=False,
+            training=True,
+            praise="norm, sublayer, sum",
         ),
-        _stream(1, 4, 16, 2, 1, 24, mask=False, when="with angles: "),
-        _stream(2, 7, 8, 4, 4, 12, praise="angles and a mask", when="with a mask: "),
+        _stream(
+            1, 4, 16, 2, 1, 24, mask=False, when="with angles, if they are passed on: "
+        ),
+        _stream(
+            2,
+            7,
+            8,
+            4,
+            4,
+            12,
+            praise="angles and a mask",
+            when="with a mask, if it is passed on: ",
+        ),
         _stream(3, 6, 24, 6, 3, 10, short=True, when="with short vectors: "),
-        _stream(4, 1, 16, 4, 2, 24, earlier=5, mask=False, when="with a cache: "),
+        _stream(
+            4,
+            1,
+            16,
+            4,
+            2,
+            24,
+            earlier=5,
+            mask=False,
+            when="with a cache, if it is passed on: ",
+        ),
         _stream(5, 3, 12, 2, 1, 8, earlier=4, praise="a cache of earlier keys"),
+        _steps(),
     ],
     {
         "the norms stand after the sums, as in 2017: here a sublayer reads the norm of "
@@ -180,8 +258,10 @@ modern_block = Exercise(
         ),
         "the feed-forward network reads the x of the start: it reads the stream with "
         "the attention's output in it": _joined(_at_once),
-        "`attention_norm` stands before both sublayers: before the second stands "
-        "`feed_forward_norm`": _joined(_one_norm),
+        "nothing is added to the stream: each sublayer's output is added to the x that "
+        "its norm has read": _joined(_no_sums),
+        "no norm stands before the feed-forward network: it reads "
+        "`feed_forward_norm` of the stream": _joined(_no_second),
     },
     lesson="17",
 )

@@ -4,8 +4,9 @@ Small causal models say the latest marked letter. They have seen texts of 16 let
 only; "none" has no positions. The table holds shares of right answers: on texts of 16
 letters ("trained"); on the same texts moved to the positions from 48 on ("moved"); and
 on texts of 64 letters, at each place ("at 0" to "at 63") and from place 48 on ("far").
-There, too, where all but the nearest 16 letters are hidden ("near"), and where all
-rotary angles but the first pair's are smaller, by another base ("slower").
+There, too, where all but the nearest 16 letters are hidden ("near"), all but the
+nearest 40 ("within_40"), or the 24 between ("no_middle"); and where all rotary angles
+but the first pair's are smaller, by another base ("slower").
 """
 
 import math
@@ -14,6 +15,7 @@ from collections.abc import Iterator
 from lessons.lesson17.long_texts import KINDS, TextReader, right, train_reader
 
 SEEDS, TRAINED, LONG, STEPS = range(5), 16, 64, 300
+BACK = 40  # places
 
 
 def rows(*, tiny: bool = False) -> Iterator[dict]:
@@ -38,5 +40,7 @@ def look(reader: TextReader) -> dict[str, float]:
         "moved": right(reader, TRAINED, start=start).mean().item(),
         "far": far(),
         "near": far(hidden=range(TRAINED, LONG)),
+        "within_40": far(hidden=range(BACK, LONG)),
+        "no_middle": far(hidden=range(TRAINED, BACK)),
         "slower": far(base=500_000.0) if reader.kind == "rotary" else math.nan,
     } | {f"at {place}": whole[place].item() for place in range(LONG)}
