@@ -52,10 +52,7 @@ def check_settings(theirs: Any) -> None:
 
 @torch.no_grad()
 def language_model_from_llama(theirs: nn.Module) -> LanguageModel:
-    """A LanguageModel with the sizes and weights of a LlamaForCausalLM.
-
-    ValueError for a setting that ours does not have, such as a bias.
-    """
+    """A LanguageModel with the sizes and weights of a LlamaForCausalLM."""
     sizes = theirs.config
     check_settings(sizes)
     config = LanguageModelConfig(
