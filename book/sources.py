@@ -125,11 +125,13 @@ def home(names: list[str]) -> str:
     """The first page, from README: what one can do afterwards, lessons, routes."""
     text = (ROOT / "README.md").read_text("utf-8")
     opening = text.split("\n## ")[0]
+    routes = "## Routes\n\n" + opening[opening.index("| route ") :]
     opening = opening[: opening.index("<img ")] + LIVE
     first, *others = names
     contents = [f"notebooks/{name}" for name in (first, "on_one_page", *others)]
     parts = [
         opening,
+        routes,
         "## The lessons\n\n" + section(text, "The lessons"),
         "## Beside the lessons\n\n"
         "- [Glossary](notebooks/glossary.md)\n"
