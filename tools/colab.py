@@ -107,6 +107,8 @@ def make_stand_in(folder: Path) -> dict[str, str]:
     package = folder / "site" / "google" / "colab"
     package.mkdir(parents=True)
     (package / "__init__.py").touch()
+    refusal = 'def mount(place):\n    raise ValueError("mount failed")\n'
+    (package / "drive.py").write_text(refusal, "utf-8")
     startup = folder / "ipython" / "profile_default" / "startup"
     startup.mkdir(parents=True)
     (startup / "colab.py").write_text("import google.colab\n", "utf-8")
@@ -115,15 +117,14 @@ def make_stand_in(folder: Path) -> dict[str, str]:
 
 
 def prepare(notebook: NotebookNode, address: str, content: Path, prefix: Path) -> None:
-    """Point the set-up cell at the address, and at `content` instead of /content.
+    """Point the set-up cell at the address.
 
     The cell then also asserts that the kernel is that of the environment in `prefix`,
     and the course the one that it fetched: another one would prove nothing.
     """
     (setup,) = (cell for cell in code_cells(notebook) if has_tag(cell, "setup"))
     stamp = f'REPOSITORY, TAG = "{address}", "main"'
-    source = re.sub(r"(?m)^REPOSITORY, TAG = .*$", stamp, setup.source)
-    setup.source = source.replace("/content", content.as_posix())
+    setup.source = re.sub(r"(?m)^REPOSITORY, TAG = .*$", stamp, setup.source)
     course = (content / "course").as_posix()
     setup.source += f"\n\nimport helpers\nassert {course!r} in helpers.__file__"
     setup.source += f"\nassert sys.prefix == {str(prefix)!r}, sys.prefix"

@@ -36,7 +36,6 @@ LONG_RUNS = ("13_real_data.ipynb",)  # see helpers.runtime.run_kind
 PICTURES = {
     "cross_attention.png": ("10_toy_translator.ipynb", "cross-attention-figure")
 }
-NO_ADDRESS = "the-course-has-no-address-yet"  # in set-up cells, before publishing
 
 
 class NotebookError(Exception):
@@ -88,8 +87,7 @@ def setup_cell(root: Path = ROOT) -> str:
     """The set-up cell's text, stamped with the repository and tag of pyproject.toml."""
     repository, tag = published(root)
     template = (root / "tools" / "setup_cell.py").read_text("utf-8").strip()
-    # Without an address, git's own error says on Colab what is missing.
-    stamp = f'REPOSITORY, TAG = "{repository or NO_ADDRESS}", "{tag}"'
+    stamp = f'REPOSITORY, TAG = "{repository}", "{tag}"'
     return re.sub(r"^REPOSITORY, TAG = .*$", stamp, template, flags=re.MULTILINE)
 
 
