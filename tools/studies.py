@@ -25,7 +25,7 @@ import pandas as pd  # noqa: E402
 from helpers.runtime import environment_report  # noqa: E402
 from helpers.scale.checkpoints import write_atomically  # noqa: E402
 
-LIMIT = 15  # minutes
+LIMIT = 10  # minutes
 SCRIPTS = {
     path.stem: path
     for pattern in ("lessons/lesson*/studies/*.py", "checkup/studies/*.py")
