@@ -158,19 +158,17 @@ def four_influences(influences: Mapping[str, Tensor], words: Sequence[str]) -> N
     kinds = ("no influence", "of past and present", "of the future")
     colours = [drawing.HIDDEN, ROLES["query"], ROLES["mask"]]
     figure, axes = plt.subplots(2, 2, figsize=(5.8, 6), sharex=True, sharey=True)
-    places = range(len(words))
+    places = [i + 0.5 for i in range(len(words))]
     for ax, (name, matrix) in zip(axes.flat, influences.items(), strict=True):
         reached = (matrix > 0).int()
         kind = reached + reached.triu(1)
-        ax.imshow(kind.numpy(), cmap=ListedColormap(colours), vmin=0, vmax=2)
+        look = {"cmap": ListedColormap(colours), "vmin": 0, "vmax": 2}
+        ax.pcolormesh(kind.numpy(), edgecolors="white", linewidth=1, **look)
         ax.set_xticks(places, words, rotation=90)
         ax.set_yticks(places, words)
-        ax.set(title=name, xlabel="input", ylabel="output")
-        ax.set_xticks([place - 0.5 for place in places], minor=True)
-        ax.set_yticks([place - 0.5 for place in places], minor=True)
-        ax.grid(which="minor", color="white", lw=1)
-        ax.tick_params(which="minor", length=0)
+        ax.set(title=name, xlabel="input", ylabel="output", aspect="equal")
         ax.label_outer()
+    axes[0, 0].invert_yaxis()  # all share it
     keys = [Rectangle((0, 0), 1, 1, color=colour) for colour in colours]
     figure.legend(keys, kinds, loc="outside lower center", ncols=3, frameon=False)
     title = "Two mistakes together respect the causal mask"
@@ -178,43 +176,32 @@ def four_influences(influences: Mapping[str, Tensor], words: Sequence[str]) -> N
     plt.show()
 
 
-def paint_features(
-    rows: Mapping[str, Mapping[str, Tensor]], tokens: Sequence[str], *, title: str
-) -> None:
-    """Where features have gone: a colour for each token, dark for head 1, pale for 2.
+def paint_heads(ways: Mapping[str, Tensor], tokens: Sequence[str], title: str) -> None:
+    """Which features a head gets: a colour for each token, dark for head 1's.
 
-    rows {what was done: {panel: (length, features)}}; an entry is 2 · token + head.
+    ways {name: (2, length, d_head)}; an entry is 2 · token + the head it belongs to.
     """
     tints = [
         [1 - tint * (1 - channel) for channel in to_rgb(colour)]
         for colour in COLOURS[: len(tokens)]
         for tint in (0.7, 0.25)
     ]
-    figure, axes = plt.subplots(
-        len(rows), 2, figsize=(6, 0.6 + 2.1 * len(rows)), squeeze=False
-    )
-    for line, (done, panels) in zip(axes, rows.items(), strict=True):
-        for ax in line[len(panels) :]:
-            ax.remove()
-        for ax, (name, painted) in zip(line, panels.items(), strict=False):
-            _paint(ax, painted, tokens, tints)
-            ax.set(title=f"{done}: {name}", xlabel=f"{painted.size(1)} features")
+    figure, axes = plt.subplots(len(ways), 2, figsize=(6, 0.6 + 2.1 * len(ways)))
+    for line, (way, painted) in zip(axes, ways.items(), strict=True):
+        for head, ax in enumerate(line):
+            look = {"cmap": ListedColormap(tints), "vmin": 0, "vmax": len(tints) - 1}
+            ax.imshow(painted[head].numpy(), aspect="auto", **look)
+            for row, labels in enumerate(painted[head].tolist()):
+                for column, label in enumerate(labels):
+                    text = f"{tokens[label // 2]} {label % 2 + 1}"
+                    ax.text(column, row, text, ha="center", va="center")
+            ax.set_yticks(
+                range(len(tokens)), [f"row {i + 1}" for i in range(len(tokens))]
+            )
+            features = f"{painted.size(2)} features"
+            ax.set(title=f"{way}: head {head + 1}", xlabel=features, xticks=[])
     figure.suptitle(title, x=0.01, ha="left", fontsize=11)
     plt.show()
-
-
-def _paint(
-    ax: Axes, painted: Tensor, tokens: Sequence[str], tints: Sequence[Sequence[float]]
-) -> None:
-    colours, last = ListedColormap(tints), len(tints) - 1
-    ax.imshow(painted.numpy(), cmap=colours, vmin=0, vmax=last, aspect="auto")
-    for row, labels in enumerate(painted.tolist()):
-        for column, label in enumerate(labels):
-            text = f"{tokens[label // 2]} {label % 2 + 1}"
-            size = 10 if painted.size(1) < 5 else 8
-            ax.text(column, row, text, ha="center", va="center", fontsize=size)
-    ax.set_yticks(range(len(tokens)), [f"row {i + 1}" for i in range(len(tokens))])
-    ax.set(xticks=[])
 
 
 def maps_and_effect(
