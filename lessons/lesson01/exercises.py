@@ -30,14 +30,12 @@ def _table(
     d_model: int,
     *,
     two: int = 2,
-    sign: int = 1,
     swapped: bool = False,
     halves: bool = False,
 ) -> Tensor:
     """The table, and with other options what is wrong with it."""
     position = torch.arange(length, dtype=torch.float64)[:, None]
-    exponent = two * torch.arange(d_model // 2) / d_model
-    angle = position / 10000 ** (sign * exponent)
+    angle = position / 10000 ** (two * torch.arange(d_model // 2) / d_model)
     waves = [angle.cos(), angle.sin()] if swapped else [angle.sin(), angle.cos()]
     table = torch.cat(waves, 1) if halves else torch.stack(waves, -1).flatten(1)
     return table.float()
@@ -64,8 +62,6 @@ positional_encoding = Exercise(
             _table, two=4
         ),
         f"each feature has an angle of its own: {PAIR}": _each_its_own,
-        "the angle is multiplied by 10000^(2i / d_model): divide, so that each pair "
-        "turns more slowly than the one before": partial(_table, sign=-1),
         "sine and cosine are swapped: sine in the even features, 0, 2, …": partial(
             _table, swapped=True
         ),
@@ -120,7 +116,6 @@ token_embedding = Exercise(
     {
         "the rows are not multiplied by √d_model": _times(0),
         "the factor is √d_model, not d_model": _times(1),
-        "the rows are divided by √d_model: multiply": _times(-0.5),
     },
     initial=_initial_scale,
     lesson="01",

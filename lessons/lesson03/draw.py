@@ -29,7 +29,7 @@ def _draw_grid(
     columns: Sequence[str] = "",
     stored: Tensor | None = None,
     cell: float = drawing.CELL,
-) -> drawing.Block:
+) -> None:
     """A mask (query_length, key_length): coloured may attend, grey is hidden.
 
     Cells that are not `stored` but repeated are pale.
@@ -47,7 +47,6 @@ def _draw_grid(
             look |= {} if may else {"hatch": "////"}
             for face in ({"fc": "white", "ec": "white"}, {**look, "alpha": alpha}):
                 ax.add_patch(Rectangle(corner, cell, cell, zorder=3, **face))
-    return block
 
 
 def draw_masks(panels: Mapping[str, tuple[Tensor, Sequence[str]]], title: str) -> None:

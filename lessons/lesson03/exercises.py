@@ -19,12 +19,11 @@ HIDDEN_QUERIES = "padded *queries* are hidden, whole rows: keys lie along the la
 # Padding on the right, none, on the left; 1 to 3 are UNK, BOS and EOS. Three sentences
 # of five tokens, so that no axis can be taken for another.
 TOKENS = torch.tensor([[2, 6, 3, PAD, PAD], [2, 7, 1, 5, 3], [PAD, PAD, 2, 9, 3]])
-ON_META = "moved to another device (here PyTorch's “meta”): "
 SENTENCES = [
     Probe(TOKENS, praise="padding may stand anywhere"),
     Probe(torch.tensor([[2, 5, 1, 9, 3, 8, PAD]]), when="for one longer sentence: "),
     Probe(torch.arange(180).view(2, 90) % 60, when="for 90 tokens and ids up to 59: "),
-    Probe(TOKENS.to("meta"), when=ON_META),
+    Probe(TOKENS.to("meta"), when="moved to another device (here “meta”): "),
 ]
 
 
@@ -99,11 +98,6 @@ def _mixed(seed: int) -> Callable:
     return lambda x: weights[: x.size(1), : x.size(1)] @ x
 
 
-def _nan_at_two(x: Tensor) -> Tensor:
-    """Causal, but no number for two inputs."""
-    return _past_mean(x) * (math.nan if x.size(1) == 2 else 1)
-
-
 def _cut(
     choose: Callable = lambda ks: ks,
     read: Callable = lambda change: change.abs().max(),
@@ -145,7 +139,11 @@ future_change = Exercise(
         _of(_mixed(7), 2, 6, 4, praise="the largest change is found, at any k"),
         _of(lambda x: x / x.size(1), 2, 5, 3, when=BY_LENGTH),
         _of(lambda x: x.flip(1), 3, 4, when="for x of shape (batch, length): "),
-        _of(_nan_at_two, 2, 5, 3, praise="the length and NaN are seen, too"),
+        _of(
+            lambda x: _past_mean(x) * (math.nan if x.size(1) == 2 else 1),
+            *(2, 5, 3),
+            praise="the length and NaN are seen, too",
+        ),
     ],
     {
         "a leak can lower an output as well: take the `abs()` of the difference": _cut(

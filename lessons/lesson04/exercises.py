@@ -35,11 +35,6 @@ class _NoOutput(_Join):
         return context.transpose(1, 2).flatten(2)
 
 
-class _ValuesOfTheKey(MultiHeadAttention):
-    def forward(self, query, key, value, mask=None):
-        return super().forward(query, key, key, mask)
-
-
 def _probe(
     heads: int,
     d_head: int,
@@ -94,7 +89,6 @@ multi_head_attention = Exercise(
         f"split and join both lack a transpose, so that a head sees a block of the "
         f"sentence: {TWO_STEPS}; then back, `transpose(1, 2)`, `flatten(2)`": _Both,
         "the output projection is missing: it mixes what the heads found": _NoOutput,
-        "the values are made from `key`: they come from `value`": _ValuesOfTheKey,
     },
     attributes=("n_heads",),
     lesson="04",
