@@ -163,7 +163,8 @@ def losses_by_step(losses: Mapping[str, Tensor], *, title: str) -> None:
     curves = {name: (range(5, 10 * len(y), 10), y) for name, y in means.items()}
     _, ax = plt.subplots(figsize=(5.6, 3.6))
     learning_curves(curves, title=title, xlabel="training step", ax=ax)
-    ax.lines[0].set(linewidth=6, alpha=0.4)  # wide, as another may lie on it
+    ax.lines[0].set(linewidth=6, alpha=0.4)  # wide, as the fourth lies on it
+    ax.lines[3].set(color=drawing.INK)
     chance = math.log(16)  # the loss of the honest
     lines = ((chance, "chance: 2.77", 5), (chance / 8, "perfect cheat: 0.35", -13))
     for loss, name, above in lines:
