@@ -243,11 +243,6 @@ def packed_by_subtraction(tokens):
     return (same & by_comparison(tokens.shape[1])[0]).unsqueeze(1)
 
 
-def by_isinf(padded, hidden):
-    hidden = hidden.isinf() if hidden.is_floating_point() else hidden
-    return ~padded[:, None, None] & ~hidden
-
-
 def on_a_circle(length):
     angle = torch.arange(length, dtype=torch.float64) * math.pi / length
     key = torch.stack([angle.cos(), angle.sin()], dim=-1)
@@ -276,7 +271,6 @@ def on_a_circle(length):
         ("lesson03-future_change", by_largest),
         ("lesson03-future_change", lambda layer, x: float(by_largest(layer, x))),
         ("lesson03-packed_mask", packed_by_subtraction),
-        ("lesson03-from_pytorch", by_isinf),
         ("lesson04-multi_head_attention", OneAfterTheOther),
         ("lesson04-multi_head_attention", ByChunks),
         *other_styles.RIGHT,

@@ -17,53 +17,35 @@ def said(exercise, answer):
 
 
 class Words(nn.Embedding):
-    def __init__(self, vocab_size, d_model):
-        super().__init__(vocab_size, d_model)
-        self.begin()
+    scale, padding = 1, None
 
-    def begin(self):
-        nn.init.normal_(self.weight, std=self.embedding_dim**-0.5)
+    def __init__(self, vocab_size, d_model):
+        super().__init__(vocab_size, d_model, padding_idx=self.padding)
+        nn.init.normal_(self.weight, std=self.scale * d_model**-0.5)
 
     def forward(self, tokens):
         return super().forward(tokens) * self.embedding_dim**0.5
 
 
-class Rows(nn.Module):
-    def __init__(self, vocab_size, d_model):
-        super().__init__()
-        self.weight = nn.Parameter(torch.randn(vocab_size, d_model) / d_model**0.5)
-
-    def forward(self, ids):
-        return self.weight[ids] * self.weight.size(1) ** 0.5
-
-
-class Uniform(Words):
-    def begin(self):
-        nn.init.uniform_(self.weight, -((3 / self.embedding_dim) ** 0.5))
-        self.weight.data.sub_(self.weight.data.mean())
-        self.weight.data.mul_(self.embedding_dim**-0.5 / self.weight.data.std())
-
-
-def test_other_ways_to_begin_are_right():
-    for answer in (Words, Rows, Uniform):
-        assert exercises.token_embedding.passes(answer), answer
-
-
-@pytest.mark.parametrize("std", [1, 1 / 64, 0])
-def test_words_that_begin_at_another_size_are_wrong(std):
-    class Other(Words):
-        def begin(self):
-            nn.init.normal_(self.weight, std=std)
-
+@pytest.mark.parametrize("scale", [4, 1 / 4, 0])
+def test_words_that_begin_at_another_size_are_wrong(scale):
+    other = type("Other", (Words,), {"scale": scale})
     assert exercises.token_embedding.passes(Words)
-    assert "standard deviation" in said(exercises.token_embedding, Other)
+    assert "standard deviation" in said(exercises.token_embedding, other)
+
+
+def test_a_row_that_is_never_trained_is_wrong():
+    padded = type("Padded", (Words,), {"padding": 0})
+    assert "not all of the gradient" in said(exercises.token_embedding, padded)
 
 
 class Added(nn.Module):
     def __init__(self, d_model, *, dropout, max_length):
         super().__init__()
         self.p = dropout
-        rows = positional_encoding(max_length, d_model)
+        self.keep(positional_encoding(max_length, d_model))
+
+    def keep(self, rows):
         self.register_buffer("rows", rows, persistent=False)
 
     def forward(self, embedded, *, start=0):
@@ -71,46 +53,22 @@ class Added(nn.Module):
         return self.end(x, embedded)
 
     def end(self, x, embedded):
+        return self.drop(x)
+
+    def drop(self, x):
         return F.dropout(x, self.p, self.training)
-
-
-class OnTheCpu(nn.Module):
-    def __init__(self, d_model, *, dropout, max_length):
-        super().__init__()
-        self.dropout = nn.Dropout(dropout)
-        self.rows = positional_encoding(max_length, d_model)
-
-    def forward(self, embedded, *, start=0):
-        return self.dropout(embedded + self.rows[start : start + embedded.size(1)])
 
 
 @pytest.mark.parametrize(
     ("end", "part"),
     [
-        (lambda self, x, words: x, "yours sets 0.00"),
-        (lambda self, x, words: F.dropout(x, self.p), "in evaluation, too"),
-        (lambda self, x, words: F.dropout(x, 1 - self.p, self.training), "sets 0.7"),
-        (
-            lambda self, x, words: x - words + F.dropout(words, self.p, self.training),
-            "add first and drop then",
-        ),
-        (
-            lambda self, x, words: words + F.dropout(x - words, self.p, self.training),
-            "add first and drop then",
-        ),
-        (lambda self, x, words: F.dropout1d(x, self.p, self.training), "whole words"),
-        (
-            lambda self, x, words: F.dropout1d(x.mT, self.p, self.training).mT,
-            "whole words",
-        ),
-        (
-            lambda self, x, words: F.dropout(x, 0.25, self.training),
-            "with dropout=0.5, training must set",
-        ),
-        (
-            lambda self, x, words: x * (torch.rand_like(x) > self.p * self.training),
-            "divides what it keeps",
-        ),
+        (lambda self, x, words: x, "(yours: 0.00)"),
+        (lambda self, x, words: F.dropout(x, self.p), "something random is left in"),
+        (lambda self, x, words: F.dropout(x, 1 - self.p, self.training), "(yours: 0.7"),
+        (lambda self, x, words: F.dropout(x, 0.25, self.training), "with dropout=0.5"),
+        (lambda self, x, words: F.dropout1d(x, self.p, self.training), "single number"),
+        (lambda self, x, words: x - words + self.drop(words), "numbers of the sum"),
+        (lambda self, x, words: self.drop(x) * (1 - self.p * self.training), "divide"),
     ],
 )
 def test_dropout_that_does_not_act_as_it_should_is_wrong(end, part):
@@ -119,48 +77,25 @@ def test_dropout_that_does_not_act_as_it_should_is_wrong(end, part):
     assert part in said(exercises.positional_encoding_layer, wrong)
 
 
-def test_a_table_that_cannot_move_is_wrong():
-    text = said(exercises.positional_encoding_layer, OnTheCpu)
-    assert "register_buffer" in text
-
-
-class Stored(Added):
-    def __init__(self, d_model, *, dropout, max_length):
-        super().__init__(d_model, dropout=dropout, max_length=max_length)
-        self.register_buffer("rows", self.rows)
-
-
-class OfOneSize(Added):
-    def __init__(self, d_model, *, dropout, max_length):
-        super().__init__(d_model, dropout=dropout, max_length=5000)
-
-
-class Fixed(OnTheCpu):
-    def __init__(self, d_model, *, dropout, max_length):
-        super().__init__(d_model, dropout=dropout, max_length=max_length)
-        table = self.rows
-        del self.rows
-        self.rows = nn.Parameter(table, requires_grad=False)
+def of_one_size(self, rows):
+    Added.keep(self, positional_encoding(5000, rows.size(1)))
 
 
 @pytest.mark.parametrize(
-    ("answer", "part"),
-    [(Stored, "persistent"), (OfOneSize, "max_length"), (Fixed, "nn.Parameter")],
+    ("keep", "part"),
+    [
+        (lambda self, rows: setattr(self, "rows", rows), "register_buffer"),
+        (lambda self, rows: self.register_buffer("rows", rows), "persistent=False"),
+        (
+            lambda self, rows: setattr(self, "rows", nn.Parameter(rows)),
+            "expected: rows",
+        ),
+        (of_one_size, "max_length"),
+    ],
 )
-def test_a_table_that_is_kept_in_another_way_is_wrong(answer, part):
-    assert part in said(exercises.positional_encoding_layer, answer)
-
-
-def test_a_row_that_is_never_trained_is_wrong():
-    class Padded(nn.Embedding):
-        def __init__(self, vocab_size, d_model):
-            super().__init__(vocab_size, d_model, padding_idx=0)
-            nn.init.normal_(self.weight, std=d_model**-0.5)
-
-        def forward(self, tokens):
-            return super().forward(tokens) * self.embedding_dim**0.5
-
-    assert "padding_idx" in said(exercises.token_embedding, Padded)
+def test_a_table_that_is_kept_in_another_way_is_wrong(keep, part):
+    wrong = type("Wrong", (Added,), {"keep": keep})
+    assert part in said(exercises.positional_encoding_layer, wrong)
 
 
 def test_fit_finds_a_line():

@@ -48,8 +48,6 @@ def some_cuts(choose, part=(...,)):
         some_cuts(lambda length: range(1, length, 2)),
         some_cuts(lambda length: range(2, length)),
         some_cuts(lambda length: range(1, length), (..., 0)),
-        some_cuts(lambda length: range(1, length), (slice(None), 0)),
-        some_cuts(lambda length: range(1, length), (0,)),
     ],
 )
 def test_no_other_mistake_is_said_of_what_looks_at_a_part(answer):
@@ -63,23 +61,13 @@ def test_no_other_mistake_is_said_of_what_looks_at_a_part(answer):
         (Guesser, attention, False),
         (Guesser, renormalised, False),
         (Guesser, after_the_softmax, True),
-        (RealBlock, attention, False),
         (RealBlock, after_the_softmax, True),
     ],
 )
 def test_only_what_hides_after_the_softmax_leaks(kind, attend, leaks):
     torch.manual_seed(0)
     model = kind(attend, causal_mask)
-    change = future_change(model, torch.randint(LETTERS, (4, LENGTH)))
-    assert (change > 3e-3) == leaks, change
-
-
-@pytest.mark.parametrize(
-    ("attend", "leaks"), [(attention, False), (after_the_softmax, True)]
-)
-def test_in_writing_only_a_leak_changes_the_losses_before_the_last(attend, leaks):
-    torch.manual_seed(0)
-    model = Guesser(attend, causal_mask)
     sequences = torch.randint(LETTERS, (4, LENGTH + 1))
+    assert (future_change(model, sequences[:, :-1]) > 3e-3) == leaks
     change = (losses_in_writing(model, sequences) - losses_of(model, sequences)).abs()
     assert (change[:, :-1].max() > 1e-3) == leaks and change[:, -1].max() < 1e-5

@@ -35,9 +35,6 @@ shift = Exercise(
         "both lack the last column: `say` is to lack the first": (
             lambda target: (target[:, :-1], target[:, :-1])
         ),
-        "both lack the first column: `read` is to lack the last": (
-            lambda target: (target[:, 1:], target[:, 1:])
-        ),
         "whole sentences are left out: the first axis is the batch. Slice the second, "
         "`target[:, …]`": lambda target: (target[:-1], target[1:]),
     },

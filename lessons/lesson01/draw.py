@@ -1,11 +1,10 @@
-"""Drawings of lesson 01: rows that are looked up, added positions, clock hands."""
+"""Drawings of lesson 01: rows that are looked up, and clock hands."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from matplotlib.axes import Axes
-from matplotlib.patches import Arc, Circle, FancyArrowPatch
-from matplotlib.path import Path
+from matplotlib.patches import Arc, Circle
 from torch import Tensor
 
 from helpers.plots import drawing
@@ -38,22 +37,6 @@ def draw_embedding(
         height = table.top[1] - (token + 0.5) * 0.42
         start, end = (table.right[0], height), (rows.left[0], place)
         drawing.arrow(ax, start, end, colour=ROLES["value"], width=1)
-
-
-def draw_sum(words: Sequence[str], vectors: Tensor, places: Tensor) -> None:
-    """Vectors of words plus vectors of positions, as the model's input.
-
-    vectors and places (length, d_model), at most three rows of four.
-    """
-    ax = drawing.canvas(6.4, 2.0, title="Word vector + position vector = input")
-    numbers = [str(i) for i in range(len(words))]
-    look = {"columns": "d_model", "cell": 0.4}
-    draw = drawing.tensor
-    draw(ax, (1.55, 0.85), vectors, "value", name="what", rows=words, **look)
-    drawing.write(ax, (2.55, 0.85), "+", size=14)
-    draw(ax, (3.65, 0.85), places, "key", name="where", rows=numbers, **look)
-    drawing.write(ax, (4.67, 0.85), "=", size=14)
-    draw(ax, (5.5, 0.85), vectors + places, "input", name="input", **look)
 
 
 def draw_hand(angle: float) -> None:
@@ -98,45 +81,24 @@ def draw_clocks(turns: Tensor, positions: Sequence[int]) -> None:
     drawing.write(ax, (0.1, 0.09), "position", size=9, align="left")
 
 
-def draw_step(starts: Mapping[str, float], step: float) -> None:
-    """The same hand at several positions, before and after a step of the same length.
-
-    starts {name: the hand's angle at the start}; step what it turns by, in radians.
-    """
-    title = "A step turns the hand by one angle, wherever it starts (grey)"
-    ax = drawing.canvas(6.4, 1.85, title=title)
-    for i, (name, start) in enumerate(starts.items()):
-        x = 1.1 + 2.1 * i
-        _dial(ax, (x, 0.9), start, radius=0.5, colour="#A0A0A0")
-        _dial(ax, (x, 0.9), start + step, radius=0.5, face=False)
-        ends = (math.pi / 2 - angle for angle in (start + step, start))
-        arc = Path.arc(*map(math.degrees, ends))  # counter-clockwise
-        curve = Path(arc.vertices[::-1] * 0.3 + (x, 0.9), arc.codes)
-        look = {"arrowstyle": "-|>", "mutation_scale": 9, "color": INK, "zorder": 5}
-        ax.add_patch(FancyArrowPatch(path=curve, lw=1.4, shrinkA=0, shrinkB=0, **look))
-        drawing.write(ax, (x, 0.18), name, size=9)
-
-
 def _dial(
     ax: Axes,
     middle: tuple[float, float],
     angle: float,
     *,
     radius: float = RADIUS,
-    colour: str = "",
-    face: bool = True,
+    colour: str = ROLES["key"],
     length: float = 0.88,
 ) -> None:
     """A round dial with one hand; an angle of 0 is at the top, clockwise from there.
 
     The hand's `length` is a share of the radius.
     """
-    if face:
-        ax.add_patch(Circle(middle, radius, fc=PAPER, ec=INK, lw=0.8, zorder=2))
+    ax.add_patch(Circle(middle, radius, fc=PAPER, ec=INK, lw=0.8, zorder=2))
     tip = (
         middle[0] + length * radius * math.sin(angle),
         middle[1] + length * radius * math.cos(angle),
     )
-    line = {"color": colour or ROLES["key"], "lw": 2.4, "solid_capstyle": "round"}
+    line = {"color": colour, "lw": 2.4, "solid_capstyle": "round"}
     ax.plot(*zip(middle, tip, strict=True), zorder=3, **line)
     ax.add_patch(Circle(middle, 0.03, fc=INK, ec=INK, zorder=4))

@@ -1,7 +1,6 @@
 """The exercises of lesson 01: the table of positions, and the two input layers."""
 
-import copy
-import math
+from collections.abc import Callable
 from functools import partial
 
 import torch
@@ -9,7 +8,7 @@ from matplotlib import pyplot as plt
 from torch import Tensor, nn
 
 from helpers import positions as course
-from helpers.exercise import Exercise, Probe, Wrong, listed
+from helpers.exercise import Exercise, Probe
 from helpers.plots import heatmap
 
 # ------------------------------------------------------------------ 01.1 the table
@@ -18,14 +17,11 @@ from helpers.plots import heatmap
 def _beside(yours: Tensor, due: Tensor) -> None:
     """Draw the learner's table beside the one expected."""
     _, axes = plt.subplots(1, 2, figsize=(6, 3.2), sharey=True)
-    for ax, numbers, title in zip(
-        axes, (yours, due), ("yours", "expected"), strict=True
-    ):
-        labels = (range(size) for size in numbers.shape)
-        look = {"signed": True, "colour_bar": False, "label": ""}
-        heatmap(numbers.detach(), *labels, title=title, ax=ax, **look)
-        ax.set(xlabel="feature", ylabel="")
-    axes[0].set_ylabel("position")
+    for ax, table, title in zip(axes, (yours, due), ("yours", "expected"), strict=True):
+        look = {"signed": True, "colour_bar": False, "title": title, "ax": ax}
+        heatmap(table, *map(range, table.shape), **look)
+        ax.set(xlabel="feature", ylabel="position")
+        ax.label_outer()
     plt.show()
 
 
@@ -33,29 +29,23 @@ def _table(
     length: int,
     d_model: int,
     *,
-    two: float = 2.0,
-    divisor: float | None = None,
-    sign: int = -1,
+    two: int = 2,
     swapped: bool = False,
     halves: bool = False,
-    alone: bool = False,
-    late: bool = False,
 ) -> Tensor:
     """The table, and with other options what is wrong with it."""
     position = torch.arange(length, dtype=torch.float64)[:, None]
-    pair = torch.arange(d_model // 2, dtype=torch.float64)
-    exponent = two * pair / (divisor or d_model)
-    angle = position * 10000 ** (sign * exponent)
-    if late:
-        angle = position / (10000 ** (two * pair) / d_model)
-    waves = [angle.sin(), angle.cos()]
-    if alone:
-        own = torch.arange(d_model, dtype=torch.float64) / d_model
-        angle = position / 10000**own
-        waves = [angle[:, 0::2].sin(), angle[:, 1::2].cos()]
-    waves = waves[::-1] if swapped else waves
+    angle = position / 10000 ** (two * torch.arange(d_model // 2) / d_model)
+    waves = [angle.cos(), angle.sin()] if swapped else [angle.sin(), angle.cos()]
     table = torch.cat(waves, 1) if halves else torch.stack(waves, -1).flatten(1)
     return table.float()
+
+
+def _each_its_own(length: int, d_model: int) -> Tensor:
+    """An angle for each feature, not for each pair."""
+    position, feature = torch.arange(length)[:, None], torch.arange(d_model)
+    angle = position / 10000 ** (feature / d_model)
+    return torch.where(feature % 2 == 0, angle.sin(), angle.cos())
 
 
 PAIR = "features 2i and 2i + 1 share one angle, with the exponent 2i / d_model"
@@ -67,17 +57,11 @@ positional_encoding = Exercise(
         Probe(41, 22, praise="other sizes work too", when="41 positions, d_model 22: "),
     ],
     {
-        f"the 2 of 2i is missing, or the base is 100: {PAIR}": partial(_table, two=1.0),
+        f"the 2 of 2i is missing, or the base is 100: {PAIR}": partial(_table, two=1),
         "the 2 is counted twice: `torch.arange(0, d_model, 2)` is 2i already": partial(
-            _table, two=4.0
+            _table, two=4
         ),
-        f"each feature has an angle of its own: {PAIR}": partial(_table, alone=True),
-        f"the exponent is not divided by d_model: {PAIR}": partial(_table, divisor=1.0),
-        "`10000 ** a / d` is `(10000 ** a) / d`: put the exponent in parentheses": (
-            partial(_table, late=True)
-        ),
-        "the angle is multiplied by 10000^(2i / d_model): divide, so that each pair "
-        "turns more slowly than the one before": partial(_table, sign=1),
+        f"each feature has an angle of its own: {PAIR}": _each_its_own,
         "sine and cosine are swapped: sine in the even features, 0, 2, …": partial(
             _table, swapped=True
         ),
@@ -102,30 +86,25 @@ def _tokens(vocab_size: int, d_model: int, *shape: int, **said: str) -> Probe:
 
 def _initial_scale(module: nn.Module) -> str:
     """Whether the initial weights have mean 0 and standard deviation d_model^-0.5."""
-    if getattr(module, "padding_idx", None) is not None:
-        return "with a `padding_idx`, one row is never trained: leave it out"
-    weight = module.weight.detach()
-    due, found, mean = weight.size(1) ** -0.5, weight.std().item(), weight.mean().item()
-    if abs(found / due - 1) < 0.1 and abs(mean) < 0.1 * due:
+    std, mean = (x.item() for x in torch.std_mean(module.weight.detach()))
+    due = module.weight.size(1) ** -0.5
+    if abs(std / due - 1) < 0.1 and abs(mean / due) < 0.1:
         return ""
-    if abs(found / due - 1) < 0.1:
-        return f"the initial weights have the mean {mean:.2g}, not 0"
     return (
-        f"the initial weights have the standard deviation {found:.2g}, not "
-        f"d_model^-0.5 = {due:.2g}: `nn.init.normal_(self.weight, std=d_model**-0.5)`"
+        f"the initial weights have the mean {mean:.2g} and the standard deviation "
+        f"{std:.2g}, not 0 and d_model^-0.5 = {due:.2g}: "
+        "`nn.init.normal_(self.weight, std=d_model**-0.5)`"
     )
 
 
-class _Scaled(course.TokenEmbedding):
-    """A factor that is not √d_model."""
+def _times(power: float) -> type:
+    """The layer, with another power of d_model as its factor."""
 
-    def forward(self, tokens: Tensor) -> Tensor:
-        vocab_size, d_model = self.weight.shape
-        return self.weight[tokens] * self.factor(vocab_size, d_model)
+    class Wrong(course.TokenEmbedding):
+        def forward(self, tokens: Tensor) -> Tensor:
+            return self.weight[tokens] * self.weight.size(1) ** power
 
-
-def _scaled(factor) -> type:
-    return type("Scaled", (_Scaled,), {"factor": staticmethod(factor)})
+    return Wrong
 
 
 token_embedding = Exercise(
@@ -135,12 +114,8 @@ token_embedding = Exercise(
         _tokens(90, 50, 2, 4, praise="the initial weights have the right size"),
     ],
     {
-        "the rows are not multiplied by √d_model": _scaled(lambda v, d: 1),
-        "the factor is √d_model, not d_model": _scaled(lambda v, d: d),
-        "the rows are divided by √d_model: multiply": _scaled(lambda v, d: d**-0.5),
-        "the factor is the root of d_model, not of vocab_size": _scaled(
-            lambda v, d: v**0.5
-        ),
+        "the rows are not multiplied by √d_model": _times(0),
+        "the factor is √d_model, not d_model": _times(1),
     },
     initial=_initial_scale,
     lesson="01",
@@ -150,134 +125,75 @@ token_embedding = Exercise(
 
 
 def _added(
-    *shape: int, longest: int, start: int | None = None, share: float = 0.25, **said
+    *shape: int, longest: int, start: int = 0, device: str = "cpu", **said
 ) -> Probe:
     """Random vectors (batch, length, d_model), where positions begin at `start`."""
     embedded = torch.randn(shape, generator=torch.Generator().manual_seed(sum(shape)))
-    named = {} if start is None else {"start": start}
 
     def build(made: type) -> nn.Module:
-        module = made(shape[-1], dropout=share, max_length=longest)
-        if names := [name for name, _ in module.named_parameters()]:
-            raise Wrong(
-                f"{listed(names)} would be trained or stored as an `nn.Parameter`: "
-                "keep the table with `self.register_buffer`"
-            )
-        module.tried = torch.full((64, 3, shape[-1]), 9.0), longest, share
-        return module
+        return made(shape[-1], dropout=0.25, max_length=longest).to(device)
 
-    return Probe(embedded, build=build, **named, **said)
+    named = {"start": start} if start else {}
+    return Probe(embedded.to(device), build=build, **named, **said)
 
 
 def _dropout_and_table(module: nn.Module) -> str:
     """What is wrong with dropout, or with the way in which the table is kept."""
-    words, longest, share = module.tried  # a sum of theirs is never 0
-    table = course.positional_encoding(*words.shape[1:])
-    due = words + table
-    try:
-        still, again = (module.eval()(words.clone()) for _ in range(2))
-        if not torch.equal(still, again):
-            return (
-                "dropout acts in evaluation, too: use `nn.Dropout`, or `F.dropout` "
-                "with `training=self.training`"
-            )
-        if not torch.allclose(still, due, atol=1e-4):
+    words = torch.full((16, 16, 16), 9.0)  # with a position, never 0
+    due = words + course.positional_encoding(16, 16)
+    for share in (0.25, 0.5):
+        module = type(module)(16, dropout=share, max_length=17)
+        if not torch.allclose(module.eval()(words.clone()), due, atol=1e-4):
             return ""  # the probes say more
         dropped = module.train()(words.clone())
-    except Exception:
-        return ""
-    zero, moved = dropped == 0, ~torch.isclose(dropped, due, atol=1e-3)
-    found = zero.float().mean().item()
-    alone = [torch.isclose(dropped, x.expand_as(due)) & moved for x in (words, table)]
-    if any(part.float().mean() > share / 2 for part in alone):
-        return "in training, add first and drop then: `self.dropout(word + position)`"
-    if abs(found - share) > 0.06:
-        return (
-            f"with dropout={share}, training must set a share of {share} of the sums "
-            f"to 0: yours sets {found:.2f} of them"
-        )
-    if not torch.allclose(dropped[~zero], due[~zero] / (1 - share), atol=1e-3):
-        return "dropout divides what it keeps by 1 - dropout: use `nn.Dropout`, last"
-    if any((zero.all(axis) == zero.any(axis)).all() for axis in (1, 2)):
-        return "it drops whole words or features: `nn.Dropout` drops single numbers"
+        zero = dropped == 0
+        found = zero.float().mean().item()
+        kept = torch.isclose(dropped * (1 - share), due, atol=1e-3)
+        single = [(zero.any(axis) & ~zero.all(axis)).any() for axis in (1, 2)]
+        if abs(found - share) > 0.06 or not all([(zero | kept).all(), *single]):
+            return (
+                f"with dropout={share}, training must set single numbers of the sum to "
+                f"0, a share of {share} (yours: {found:.2f}), and divide the others by "
+                f"{1 - share}: `self.dropout(word + position)`, an `nn.Dropout`"
+            )
     if module.state_dict():
         return (
             "the table would be stored with the weights, and the course's stored ones "
             "would not fit: register it with `persistent=False`"
         )
-    if (sizes := [x.shape for x in module.buffers()]) and not any(
-        longest in size for size in sizes
-    ):
-        return f"the table must have max_length rows, here {longest}"
-    try:
-        copy.deepcopy(module).to("meta")(words.to("meta"))
-    except RuntimeError as error:
-        if "device" in str(error):
-            return (
-                "the table stays on the CPU when the layer moves to a GPU: keep it "
-                "with `self.register_buffer`"
-            )
-    except Exception:
-        return ""
-    return ""
+    sizes = {size for buffer in module.buffers() for size in buffer.shape}
+    return "the table must have max_length rows" if sizes and 17 not in sizes else ""
 
 
-class _Added(course.PositionalEncoding):
-    """Rows of the table, and a way of putting them to the words; both may be wrong."""
+def _adding(rows: Callable[[Tensor, Tensor, int], Tensor]) -> type:
+    """The layer with other rows, rows(table, embedded, start)."""
 
-    def forward(self, embedded: Tensor, *, start: int = 0) -> Tensor:
-        return self.dropout(self.put(embedded, self.rows(embedded, start)))
+    class Wrong(course.PositionalEncoding):
+        def forward(self, embedded: Tensor, *, start: int = 0) -> Tensor:
+            return self.dropout(embedded + rows(self.table, embedded, start))
 
-    def rows(self, embedded: Tensor, start: int) -> Tensor:
-        return self.table[start : start + embedded.size(1)]
-
-    def put(self, embedded: Tensor, rows: Tensor) -> Tensor:
-        return embedded + rows
+    return Wrong
 
 
-class _FromTheFirst(_Added):
-    def rows(self, embedded: Tensor, start: int) -> Tensor:
-        return self.table[: embedded.size(1)]
-
-
-class _ToTheLength(_Added):
-    def rows(self, embedded: Tensor, start: int) -> Tensor:
-        return self.table[start : embedded.size(1)]
-
-
-class _Multiplied(_Added):
-    def put(self, embedded: Tensor, rows: Tensor) -> Tensor:
-        return embedded * rows
-
-
-class _ScaledTwice(_Added):
-    def put(self, embedded: Tensor, rows: Tensor) -> Tensor:
-        return embedded * math.sqrt(embedded.size(2)) + rows
-
-
-class _OfTheBatch(_Added):
-    def rows(self, embedded: Tensor, start: int) -> Tensor:
-        return self.table[start : start + embedded.size(0)][:, None]
-
-
+MOVED = "moved to another device, where `register_buffer` takes the table along: "
 positional_encoding_layer = Exercise(
     course.PositionalEncoding,
     [
         _added(2, 5, 16, longest=9, praise="word + position is right"),
         _added(3, 8, 10, longest=8, when="where the sentence has max_length tokens: "),
         _added(4, 4, 4, longest=4, alike=True),
-        _added(
-            2, 3, 6, longest=20, start=11, share=0.5, praise="a later start is right"
-        ),
+        _added(2, 3, 6, longest=20, start=11, praise="a later start is right"),
         _added(1, 1, 8, longest=7, start=6, praise="dropout acts in training alone"),
+        _added(2, 3, 6, longest=9, device="meta", when=MOVED),
     ],
     {
-        "`start` is not used: the first word has the position `start`": _FromTheFirst,
+        "`start` is not used: the first word has the position `start`": _adding(
+            lambda table, embedded, start: table[: embedded.size(1)]
+        ),
         "the rows are those from `start` to `start + length`, without the last: "
-        "`table[start : start + length]`": _ToTheLength,
-        "positions are added, not multiplied": _Multiplied,
-        "the words come in multiplied by √d_model already": _ScaledTwice,
-        "`size(0)` is the batch: positions go along axis 1, the length": _OfTheBatch,
+        "`table[start : start + length]`": _adding(
+            lambda table, embedded, start: table[start : embedded.size(1)]
+        ),
     },
     initial=_dropout_and_table,
     lesson="01",

@@ -6,14 +6,11 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
-import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from torch import Tensor
 
 from helpers.plots import drawing
 from helpers.plots.drawing import ROLES
-from helpers.plots.style import COLOURS
 
 
 def _draw_named(
@@ -137,36 +134,3 @@ def draw_self_attention(length: int, d_model: int, d_head: int, d_value: int) ->
     for name, (y, size) in outputs.items():
         text = f"{name} ({length}, {size})"
         drawing.arrow(ax, (attends.right[0], y), (5.38, y), text=text)
-
-
-def draw_round(names: Sequence[str], friend: Sequence[int]) -> None:
-    """A row of cards and, above them, an arrow from each to its friend's card."""
-    title = "One round: an arrow from each card to its friend's"
-    ax = drawing.canvas(5.4, 1.5, title=title)
-    cards = drawing.tokens(ax, names, (0.5, 0.25), width=0.7, gap=0.18)
-    for i, j in enumerate(friend):
-        side = 1 if i > j else -1  # an arrow lands on the side that it comes from
-        start, end = cards[i].top, (cards[j].x + 0.22 * side, cards[j].top[1])
-        look = {"colour": ROLES["query"], "bend": 0.32 * side, "width": 1.3}
-        drawing.arrow(ax, start, end, **look)
-
-
-def weight_bars(rows: dict[str, dict[str, Tensor]], *, title: str) -> Figure:
-    """Attention weights as bars: a row of panels for each way, a panel for each size.
-
-    rows {way: {panel: weights (keys,)}}, the same panels in each row.
-    """
-    wide = len(next(iter(rows.values())))
-    figure, axes = plt.subplots(
-        len(rows), wide, figsize=(5.8, 0.9 + 1.1 * len(rows)), sharex=True, sharey=True
-    )
-    for line, (way, panels), colour in zip(axes, rows.items(), COLOURS, strict=False):
-        line[0].set_ylabel(f"{way}\nweight")
-        for ax, (name, weights) in zip(line, panels.items(), strict=True):
-            ax.bar(range(1, len(weights) + 1), weights.tolist(), color=colour)
-            ax.set_title(name if ax in axes[0] else "", fontsize=10)
-    axes[0, 0].set(ylim=(0, 1))
-    for ax in axes[-1]:
-        ax.set(xlabel="key", xticks=range(1, len(weights) + 1))
-    figure.suptitle(title, x=0.01, ha="left", fontsize=11)
-    return figure

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 import matplotlib.pyplot as plt
 import torch
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
@@ -14,12 +13,8 @@ from helpers.plots import drawing
 from helpers.plots.curves import learning_curves
 from helpers.plots.drawing import HIDDEN, ROLES
 from helpers.plots.heatmaps import heatmap
-from helpers.plots.style import COLOURS
 
 LEAK = "#F0308F"  # what must not pass
-# Of the five models of the game with letters, in the order of the lesson.
-GAME = COLOURS[0], COLOURS[3], COLOURS[2], drawing.INK, COLOURS[5]
-CHANCE = math.log(16)  # the loss of the honest in that game
 ROUNDING = 1e-5  # an influence below may be nothing else
 PALE = 0.3  # how strong what broadcasting repeats is drawn
 
@@ -34,7 +29,7 @@ def _draw_grid(
     columns: Sequence[str] = "",
     stored: Tensor | None = None,
     cell: float = drawing.CELL,
-) -> drawing.Block:
+) -> None:
     """A mask (query_length, key_length): coloured may attend, grey is hidden.
 
     Cells that are not `stored` but repeated are pale.
@@ -52,7 +47,6 @@ def _draw_grid(
             look |= {} if may else {"hatch": "////"}
             for face in ({"fc": "white", "ec": "white"}, {**look, "alpha": alpha}):
                 ax.add_patch(Rectangle(corner, cell, cell, zorder=3, **face))
-    return block
 
 
 def draw_masks(panels: Mapping[str, tuple[Tensor, Sequence[str]]], title: str) -> None:
@@ -86,34 +80,6 @@ def draw_shift(words: Sequence[str]) -> None:
         drawing.arrow(ax, start, end, colour=LEAK)
     text = "pink: forbidden, for it copies the answer"
     drawing.write(ax, (1.13, 0.12), text, align="left", colour="#B0006D")
-
-
-def draw_three_tables(scores: Tensor, mask: Tensor, words: Sequence[str]) -> None:
-    """Scores, the same with −∞ where the mask hides, and their softmax.
-
-    scores and mask (length, length), with length at most 4.
-    """
-    hidden = scores.masked_fill(~mask, -math.inf)
-    ax = drawing.canvas(5.3, 5.15, title="A mask acts between scores and softmax")
-    labels = {"rows": words, "columns": words}
-    one = drawing.tensor(ax, (1.6, 3.6), scores, "weights", name="scores", **labels)
-    other = drawing.tensor(
-        ax, (4.2, 3.6), hidden, "weights", name="masked scores", columns=words
-    )
-    last = drawing.tensor(
-        ax,
-        (4.2, 1.15),
-        hidden.softmax(dim=-1),
-        "weights",
-        name="weights",
-        shade=True,
-        **labels,
-    )
-    drawing.arrow(ax, one.right, other.left, text="mask", offset=(0, 0.14))
-    bend = other.x + 0.6
-    drawing.arrow(ax, (bend, other.bottom[1] - 0.24), (bend, last.top[1]))
-    text = "softmax of each row:\neach row sums to 1,\n−∞ becomes exactly 0"
-    drawing.write(ax, (1.4, 1.15), text, size=9)
 
 
 def draw_and(
@@ -167,30 +133,19 @@ def draw_packing(documents: Sequence[Sequence[str]]) -> None:
 
 
 def influence_maps(
-    found: Mapping[str, Tensor],
-    words: Sequence[str],
-    *,
-    title: str,
-    allowed: Tensor | None = None,
-    columns: int = 2,
-) -> Figure:
-    """Influence of each input on each output, {name: (length, length)}, a map each.
+    found: Mapping[str, Tensor], words: Sequence[str], allowed: Tensor, *, title: str
+) -> None:
+    """Influence of each input on each output, {name: (length, length)}: four maps.
 
-    All have one scale of colours. Framed are leaks, more than rounding where the mask
-    `allowed` (length, length) hides, off the diagonal; dashed frames stand around a 0
-    where it allows.
+    Framed are leaks, more than rounding where the mask `allowed` (length, length)
+    hides, off the diagonal; dashed frames stand around a 0 where it allows.
     """
-    columns = min(columns, len(found))
-    rows, length = math.ceil(len(found) / columns), len(words)
-    size = 3.2 * columns, (1.0 + 0.37 * length) * rows + 0.4
-    figure, axes = plt.subplots(rows, columns, figsize=size, squeeze=False)
-    for ax, (name, strength) in zip(axes.flat, found.items(), strict=False):
+    _, axes = plt.subplots(2, 2, figsize=(6.4, 6.1))
+    itself = torch.eye(len(words)).bool()
+    for ax, (name, strength) in zip(axes.flat, found.items(), strict=True):
         look = {"numbers": True, "colour_bar": False, "highest": 3.2}
         heatmap(strength, words, words, title=name, ax=ax, **look)
         ax.set(xlabel="input", ylabel="output")
-        if allowed is None:
-            continue
-        itself = torch.eye(length).bool()
         leaks = (strength > ROUNDING) & ~allowed & ~itself
         blind = (strength == 0) & allowed
         leaky, dashed = {"ec": LEAK, "lw": 3.5}, {"ec": "white", "lw": 2, "ls": "--"}
@@ -198,30 +153,25 @@ def influence_maps(
             for i, j in cells.nonzero().tolist():
                 corner = j + 0.07, i + 0.07
                 ax.add_patch(Rectangle(corner, 0.86, 0.86, fill=False, **frame))
-    figure.suptitle(title, x=0.01, ha="left", fontsize=11)
-    return figure
+    ax.figure.suptitle(title, x=0.01, ha="left", fontsize=11)
+    plt.show()
 
 
-def _mark_the_game(ax: Axes) -> None:
-    """Lines for the loss at chance and for that of a perfect cheat."""
-    lines = ((CHANCE, "chance: 2.77", 5), (CHANCE / 8, "perfect cheat: 0.35", -13))
-    for loss, name, above in lines:
-        ax.axhline(loss, color="#808080", lw=1, ls=":", zorder=0)
-        place = {"xycoords": ax.get_yaxis_transform(), "textcoords": "offset points"}
-        ax.annotate(name, (0.02, loss), xytext=(0, above), fontsize=9, **place)
-    ax.set(ylim=(0, 3.3))
-
-
-def losses_by_step(losses: Mapping[str, Tensor], *, title: str) -> Axes:
+def losses_by_step(losses: Mapping[str, Tensor], *, title: str) -> None:
     """The losses {name: (steps,)} of some runs, as means of ten steps."""
     means = {name: line.view(-1, 10).mean(dim=1) for name, line in losses.items()}
     curves = {name: (range(5, 10 * len(y), 10), y) for name, y in means.items()}
     _, ax = plt.subplots(figsize=(5.6, 3.6))
     learning_curves(curves, title=title, xlabel="training step", ax=ax)
-    for line, colour in zip(ax.lines, GAME, strict=False):
-        line.set_color(colour)
-    ax.lines[0].set(linewidth=6, alpha=0.4)  # wide, as another may lie on it
-    _mark_the_game(ax)
+    ax.lines[0].set(linewidth=6, alpha=0.4)  # wide, as the fourth lies on it
+    ax.lines[3].set(color=drawing.INK)
+    chance = math.log(16)  # the loss of the honest
+    lines = ((chance, "chance: 2.77", 5), (chance / 8, "perfect cheat: 0.35", -13))
+    for loss, name, above in lines:
+        ax.axhline(loss, color="#808080", lw=1, ls=":", zorder=0)
+        place = {"xycoords": ax.get_yaxis_transform(), "textcoords": "offset points"}
+        ax.annotate(name, (0.02, loss), xytext=(0, above), fontsize=9, **place)
+    ax.set(ylim=(0, 3.3))
     place = {"loc": "upper right", "bbox_to_anchor": (1, 0.83)}
     ax.legend(**place, frameon=False, fontsize=9, labelspacing=0.3)
-    return ax
+    plt.show()

@@ -7,6 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from helpers.training import fit
+
 LETTERS, LENGTH = 16, 8  # letters to choose from, letters to read
 
 
@@ -62,25 +64,17 @@ def losses_of(model: nn.Module, sequences: Tensor) -> Tensor:
     return F.cross_entropy(logits.mT, sequences[:, 1:], reduction="none")
 
 
-def train(
-    model: nn.Module,
-    *,
-    steps: int = 600,
-    rate: float = 0.003,
-    rows: Tensor | None = None,
-) -> Tensor:
-    """Train on new random letters in each step, or always on `rows`; the losses."""
-    optimizer = torch.optim.Adam(model.parameters(), lr=rate)
-    losses = []
-    for _ in range(steps):
-        new = torch.randint(LETTERS, (64, LENGTH + 1))
-        sequences = new if rows is None else rows
-        loss = losses_of(model, sequences).mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    return torch.tensor(losses)
+def train(model: nn.Module, rows: Tensor | None, *, steps: int, rate: float) -> Tensor:
+    """Train on new random letters in each step, or on the same `rows`; the losses."""
+
+    def make_batch() -> tuple[Tensor, Tensor]:
+        letters = torch.randint(LETTERS, (64, LENGTH + 1)) if rows is None else rows
+        return letters[:, :-1], letters[:, 1:]
+
+    def loss(logits: Tensor, answers: Tensor) -> Tensor:
+        return F.cross_entropy(logits.mT, answers)
+
+    return torch.tensor(fit(model, make_batch, loss, steps=steps, rate=rate))
 
 
 @torch.no_grad()

@@ -9,7 +9,7 @@ from matplotlib.patches import Rectangle
 from torch import Tensor
 
 from helpers.plots import drawing, heatmap
-from helpers.plots.drawing import ROLES, Block
+from helpers.plots.drawing import ROLES
 from helpers.plots.style import COLOURS
 
 PALE_KEY = [0.6 + 0.4 * channel for channel in to_rgb(ROLES["key"])]
@@ -63,13 +63,19 @@ def draw_block(length: int, d_model: int, n_heads: int) -> None:
     x = drawing.operation(ax, (2.55, 5.65), "x", role="input", width=0.9)
     _note(ax, 5.65, f"({length}, {d_model})", "length, d_model")
     middles = [2.55 + 1.4 * (i - 1) for i in range(3)]
+    piece = 1.2 / n_heads  # of a bar, for a head
+    shifts = [i - (n_heads - 1) / 2 for i in range(n_heads)]
     bars = {}
     for role, middle in zip(("query", "key", "value"), middles, strict=True):
         linear = drawing.operation(
             ax, (middle, 4.9), f"$W^{role[0].upper()}$", role=role
         )
         drawing.arrow(ax, x.bottom, linear.top)
-        bars[role] = _draw_heads(ax, (middle, 4.15), n_heads, role)
+        look = {"role": role, "width": 0.92 * piece, "height": 0.3}
+        bars[role] = [
+            drawing.operation(ax, (middle + shift * piece, 4.15), f"{i + 1}", **look)
+            for i, shift in enumerate(shifts)
+        ]
         drawing.arrow(ax, linear.bottom, (middle, 4.3))
     joined = drawing.operation(
         ax,
@@ -90,9 +96,14 @@ def draw_block(length: int, d_model: int, n_heads: int) -> None:
     drawing.arrow(ax, joined.bottom, output.top)
     result = drawing.operation(ax, (2.55, 0.4), "output", role="input", width=0.9)
     drawing.arrow(ax, output.bottom, result.top)
-    for y, step in ((4.9, "project"), (4.15, "split"), (3.05, "attend")):
-        drawing.write(ax, (0.1, y), step, align="left")
-    for y, step in ((2.05, "join"), (1.15, "project")):
+    steps = {
+        4.9: "project",
+        4.15: "split",
+        3.05: "attend",
+        2.05: "join",
+        1.15: "project",
+    }
+    for y, step in steps.items():
         drawing.write(ax, (0.1, y), step, align="left")
     _note(ax, 4.9, f"({length}, {d_model}) each", "length, d_model")
     _note(ax, 4.15, f"({n_heads}, {length}, {d_head}) each", "heads, length, d_head")
@@ -108,48 +119,6 @@ def _note(ax: Axes, y: float, shape: str, axes: str) -> None:
     drawing.write(ax, (5.28, y - 0.12), axes, size=8)
 
 
-def _draw_heads(
-    ax: Axes, middle: tuple[float, float], n_heads: int, role: str
-) -> list[Block]:
-    """A bar cut into a piece for each head."""
-    width = 1.2
-    one = width / n_heads
-    blocks = []
-    for i in range(n_heads):
-        x = middle[0] - width / 2 + (i + 0.5) * one
-        block = drawing.operation(
-            ax, (x, middle[1]), f"{i + 1}", role=role, width=one * 0.92, height=0.3
-        )
-        blocks.append(block)
-    return blocks
-
-
-def draw_sum(length: int, d_model: int, n_heads: int) -> None:
-    """Heads side by side, times W^O, are each head times its own part, added up."""
-    d_head = d_model // n_heads
-    title = "Each head meets its own rows of $W^O$, and the results are added"
-    ax = drawing.canvas(6, 3.1, title=title)
-    middles = [0.9 + 0.72 * i for i in range(n_heads)]
-    heights = [2.25 - 0.42 * i for i in range(n_heads)]
-    look = {"role": "context", "width": 0.68, "height": 0.42}
-    for i, (x, y) in enumerate(zip(middles, heights, strict=True), start=1):
-        drawing.operation(ax, (x, heights[n_heads // 2]), f"$c_{i}$", **look)
-        drawing.operation(ax, (4.3, y), f"$W^O_{i}$", width=2, height=0.39)
-    beside = (middles[-1] + 0.34 + 3.3) / 2
-    drawing.write(ax, (beside, heights[n_heads // 2]), "times", size=10)
-    drawing.write(ax, (middles[n_heads // 2], 1.02), f"({length}, {d_model})")
-    drawing.write(ax, (4.3, 1.02), f"({d_model}, {d_model})")
-    drawing.write(ax, (0.3, 0.55), "=", size=12)
-    for i in range(n_heads):
-        x = 0.8 + 1.85 * i
-        drawing.operation(ax, (x, 0.55), f"$c_{i + 1}$", **look)
-        drawing.operation(ax, (x + 0.8, 0.55), f"$W^O_{i + 1}$", height=0.39)
-        drawing.write(ax, (x, 0.18), f"({length}, {d_head})")
-        drawing.write(ax, (x + 0.8, 0.18), f"({d_head}, {d_model})")
-        if i:
-            drawing.write(ax, (x - 0.53, 0.55), "+", size=12)
-
-
 def four_influences(influences: Mapping[str, Tensor], words: Sequence[str]) -> None:
     """Where inputs reach outputs in four modules, the past apart from the future.
 
@@ -158,19 +127,17 @@ def four_influences(influences: Mapping[str, Tensor], words: Sequence[str]) -> N
     kinds = ("no influence", "of past and present", "of the future")
     colours = [drawing.HIDDEN, ROLES["query"], ROLES["mask"]]
     figure, axes = plt.subplots(2, 2, figsize=(5.8, 6), sharex=True, sharey=True)
-    places = range(len(words))
+    places = [i + 0.5 for i in range(len(words))]
     for ax, (name, matrix) in zip(axes.flat, influences.items(), strict=True):
         reached = (matrix > 0).int()
         kind = reached + reached.triu(1)
-        ax.imshow(kind.numpy(), cmap=ListedColormap(colours), vmin=0, vmax=2)
+        look = {"cmap": ListedColormap(colours), "vmin": 0, "vmax": 2}
+        ax.pcolormesh(kind.numpy(), edgecolors="white", linewidth=1, **look)
         ax.set_xticks(places, words, rotation=90)
         ax.set_yticks(places, words)
-        ax.set(title=name, xlabel="input", ylabel="output")
-        ax.set_xticks([place - 0.5 for place in places], minor=True)
-        ax.set_yticks([place - 0.5 for place in places], minor=True)
-        ax.grid(which="minor", color="white", lw=1)
-        ax.tick_params(which="minor", length=0)
+        ax.set(title=name, xlabel="input", ylabel="output", aspect="equal")
         ax.label_outer()
+    axes[0, 0].invert_yaxis()  # all share it
     keys = [Rectangle((0, 0), 1, 1, color=colour) for colour in colours]
     figure.legend(keys, kinds, loc="outside lower center", ncols=3, frameon=False)
     title = "Two mistakes together respect the causal mask"
@@ -178,43 +145,32 @@ def four_influences(influences: Mapping[str, Tensor], words: Sequence[str]) -> N
     plt.show()
 
 
-def paint_features(
-    rows: Mapping[str, Mapping[str, Tensor]], tokens: Sequence[str], *, title: str
-) -> None:
-    """Where features have gone: a colour for each token, dark for head 1, pale for 2.
+def paint_heads(ways: Mapping[str, Tensor], tokens: Sequence[str], title: str) -> None:
+    """Which features a head gets: a colour for each token, dark for head 1's.
 
-    rows {what was done: {panel: (length, features)}}; an entry is 2 · token + head.
+    ways {name: (2, length, d_head)}; an entry is 2 · token + the head it belongs to.
     """
     tints = [
         [1 - tint * (1 - channel) for channel in to_rgb(colour)]
         for colour in COLOURS[: len(tokens)]
         for tint in (0.7, 0.25)
     ]
-    figure, axes = plt.subplots(
-        len(rows), 2, figsize=(6, 0.6 + 2.1 * len(rows)), squeeze=False
-    )
-    for line, (done, panels) in zip(axes, rows.items(), strict=True):
-        for ax in line[len(panels) :]:
-            ax.remove()
-        for ax, (name, painted) in zip(line, panels.items(), strict=False):
-            _paint(ax, painted, tokens, tints)
-            ax.set(title=f"{done}: {name}", xlabel=f"{painted.size(1)} features")
+    figure, axes = plt.subplots(len(ways), 2, figsize=(6, 0.6 + 2.1 * len(ways)))
+    for line, (way, painted) in zip(axes, ways.items(), strict=True):
+        for head, ax in enumerate(line):
+            look = {"cmap": ListedColormap(tints), "vmin": 0, "vmax": len(tints) - 1}
+            ax.imshow(painted[head].numpy(), aspect="auto", **look)
+            for row, labels in enumerate(painted[head].tolist()):
+                for column, label in enumerate(labels):
+                    text = f"{tokens[label // 2]} {label % 2 + 1}"
+                    ax.text(column, row, text, ha="center", va="center")
+            ax.set_yticks(
+                range(len(tokens)), [f"row {i + 1}" for i in range(len(tokens))]
+            )
+            features = f"{painted.size(2)} features"
+            ax.set(title=f"{way}: head {head + 1}", xlabel=features, xticks=[])
     figure.suptitle(title, x=0.01, ha="left", fontsize=11)
     plt.show()
-
-
-def _paint(
-    ax: Axes, painted: Tensor, tokens: Sequence[str], tints: Sequence[Sequence[float]]
-) -> None:
-    colours, last = ListedColormap(tints), len(tints) - 1
-    ax.imshow(painted.numpy(), cmap=colours, vmin=0, vmax=last, aspect="auto")
-    for row, labels in enumerate(painted.tolist()):
-        for column, label in enumerate(labels):
-            text = f"{tokens[label // 2]} {label % 2 + 1}"
-            size = 10 if painted.size(1) < 5 else 8
-            ax.text(column, row, text, ha="center", va="center", fontsize=size)
-    ax.set_yticks(range(len(tokens)), [f"row {i + 1}" for i in range(len(tokens))])
-    ax.set(xticks=[])
 
 
 def maps_and_effect(

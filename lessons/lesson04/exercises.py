@@ -10,47 +10,29 @@ from helpers.exercise import Exercise, Probe
 from helpers.masks import causal_mask, padding_mask
 
 
-class _Variant(MultiHeadAttention):
-    """The module in steps, each of which a mistake replaces."""
-
-    def forward(self, query, key, value, mask=None):
-        """Shapes as in MultiHeadAttention."""
-        q = self.split_heads(self.query_projection(query))
-        k = self.split_heads(self.key_projection(key))
-        v = self.split_heads(self.value_projection(value))
-        return self.finish(self.join(attention(q, k, v, mask)[0]))
-
-    def join(self, context):
-        """(batch, heads, length, d_head) -> (batch, length, d_model)."""
-        return context.transpose(1, 2).flatten(2)
-
-    def finish(self, joined):
-        """(batch, length, d_model) -> the same shape."""
-        return self.output_projection(joined)
-
-
-class _SplitByReshape(_Variant):
+class _Split(MultiHeadAttention):
     def split_heads(self, x):
         return x.reshape(len(x), self.n_heads, x.size(1), -1)
 
 
-class _JoinedByReshape(_Variant):
-    def join(self, context):
-        return context.reshape(len(context), context.size(2), -1)
+class _Join(MultiHeadAttention):
+    def attend(self, query, key_heads, value_heads, mask=None):
+        query_heads = self.split_heads(self.query_projection(query))
+        context, _ = attention(query_heads, key_heads, value_heads, mask)
+        return self.finish(context)
+
+    def finish(self, context):
+        joined = context.reshape(len(context), context.size(2), -1)
+        return self.output_projection(joined)
 
 
-class _BothByReshape(_SplitByReshape, _JoinedByReshape):
+class _Both(_Split, _Join):
     pass
 
 
-class _NoOutput(_Variant):
-    def finish(self, joined):
-        return joined
-
-
-class _ValuesOfTheKey(_Variant):
-    def forward(self, query, key, value, mask=None):
-        return super().forward(query, key, key, mask)
+class _NoOutput(_Join):
+    def finish(self, context):
+        return context.transpose(1, 2).flatten(2)
 
 
 def _probe(
@@ -101,15 +83,12 @@ multi_head_attention = Exercise(
     ],
     {
         f"the heads are split without a transpose, so that a row mixes tokens: "
-        f"{TWO_STEPS}": _SplitByReshape,
+        f"{TWO_STEPS}": _Split,
         "the heads are joined without a transpose, so that a row mixes tokens: "
-        "`transpose(1, 2)`, then `flatten(2)`": _JoinedByReshape,
+        "`transpose(1, 2)`, then `flatten(2)`": _Join,
         f"split and join both lack a transpose, so that a head sees a block of the "
-        f"sentence: {TWO_STEPS}; then back, `transpose(1, 2)`, `flatten(2)`": (
-            _BothByReshape
-        ),
+        f"sentence: {TWO_STEPS}; then back, `transpose(1, 2)`, `flatten(2)`": _Both,
         "the output projection is missing: it mixes what the heads found": _NoOutput,
-        "the values are made from `key`: they come from `value`": _ValuesOfTheKey,
     },
     attributes=("n_heads",),
     lesson="04",

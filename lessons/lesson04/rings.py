@@ -63,17 +63,6 @@ def train_on_rings(
     return torch.tensor(fit(module, make_batch, loss, steps=steps, rate=rate))
 
 
-@torch.no_grad()
-def shuffled_error(module: nn.Module) -> float:
-    """The error on 256 rings whose tokens, with their places, stand in random order."""
-    generator = torch.Generator().manual_seed(100)
-    rings, wanted = random_rings(256, generator)
-    order = torch.rand(256, 8, 1, generator=generator).argsort(dim=1)
-    tokens = rings.take_along_dim(order, dim=1)
-    answer = module(tokens, tokens, tokens)[..., EMPTY]
-    return F.mse_loss(answer, wanted.take_along_dim(order, dim=1)).item()
-
-
 def effect(module: nn.Module, ring: Tensor) -> Tensor:
     """(8, 8): how much of the word at place j arrives in the answer at place i.
 

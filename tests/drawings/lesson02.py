@@ -15,5 +15,4 @@ DRAWINGS = {
     "attention": lambda: draw.draw_attention(QUERY, KEY, VALUE, FRUITS, FOODS),
     "hidden": lambda: draw.draw_hidden(QUERY @ KEY.mT, MASK, FRUITS, FOODS),
     "self_attention": lambda: draw.draw_self_attention(6, 16, 8, 4),
-    "round": lambda: draw.draw_round(FOODS + FRUITS, [3, 0, 1, 4, 2]),
 }

@@ -8,7 +8,6 @@ from lessons.lesson03 import draw
 WORDS = ["<bos>", "the", "cat", "sleeps", "<eos>"]
 DOCUMENTS = [WORDS[:4], ["<bos>", "she", "reads"]]
 TOKENS = torch.tensor([[4, 5, 6, 0, 0], [7, 8, 9, 4, 5]])
-SCORES = torch.tensor([[2.0, 1, 0, 1], [1, 2, 0, 3], [0, 1, 2, 1], [1, 0, 1, 2]])
 PADDED = ["the", "cat", "sleeps", "<pad>", "<pad>"]
 LETTER = ["she", "reads", "a", "long", "letter"]
 PANELS = {
@@ -18,9 +17,6 @@ PANELS = {
 BOTH = padding_mask(TOKENS), causal_mask(5), decoder_mask(TOKENS)
 DRAWINGS = {
     "shift": lambda: draw.draw_shift(WORDS),
-    "three_tables": lambda: draw.draw_three_tables(
-        SCORES, causal_mask(4)[0, 0], WORDS[:4]
-    ),
     "masks": lambda: draw.draw_masks(PANELS, "Padding"),
     "one_mask": lambda: draw.draw_masks({"": (BOTH[1][0, 0], LETTER)}, "Causal mask"),
     "and": lambda: draw.draw_and(*BOTH, ["sentence 1", "sentence 2"]),

@@ -6,7 +6,5 @@ from lessons.lesson04.rings import WORDS
 DRAWINGS = {
     "two_looks": lambda: draw.draw_two_looks(WORDS, 4),
     "block": lambda: draw.draw_block(6, 24, 3),
-    "sum": lambda: draw.draw_sum(6, 24, 3),
-    "sum_of_two": lambda: draw.draw_sum(10, 512, 2),
     "block_of_two": lambda: draw.draw_block(10, 512, 2),
 }
