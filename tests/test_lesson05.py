@@ -69,7 +69,6 @@ def residual(p=lambda dropout: dropout, where="output"):
         ("layer_norm", norm(put=lambda x, gain, bias: x + bias), "a gain of 0"),
         ("layer_norm", norm(put=lambda x, gain, bias: gain * (x + bias)), "bias of 3"),
         ("residual", residual(lambda dropout: 0.1), "yours drops 0.1"),
-        ("residual", residual(where="nowhere"), "yours drops 0.00"),
         ("residual", residual(where="input"), "falls on what a sublayer reads"),
         ("residual", residual(where="sum"), "x loses numbers, too"),
     ],

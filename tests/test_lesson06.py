@@ -9,7 +9,6 @@ from helpers import encoder as course
 from lessons.lesson06 import exercises
 from lessons.lesson06.stories import (
     DRINKS,
-    NAMES,
     WORDS,
     StoryReader,
     draw_stories,
@@ -50,11 +49,7 @@ def test_new_pairs_are_kept_apart_and_no_story_comes_twice():
     training, new = (draw_stories(50, 0, new_pair=x) for x in (False, True))
     assert not has_new_pair(training.tokens).any() and has_new_pair(new.tokens).all()
     assert len(draw_stories(50, 0, new_pair=False, unlike=training).tokens) == 0
-    where = is_new_pair(new)
-    assert where.any(dim=1).all() and not is_new_pair(training).any()
-    for story, place in where.nonzero().tolist():
-        name = WORDS[new.tokens[story, place]]
-        assert new.answers[story, place] == NAMES.index(name)
+    assert is_new_pair(new).any(dim=1).all() and not is_new_pair(training).any()
 
 
 def test_a_story_that_is_put_in_whole_is_followed_and_an_own_one_changes_nothing():
@@ -75,7 +70,7 @@ def test_the_ideal_guess_counts_pairings():
     names, drinks = torch.tensor([[0, 1, 2]]), torch.tensor([[0, 1, 9]])
     # Three pairings are left: of ann with cocoa two, with the last drink one.
     due = torch.tensor([[[0, 2, 1], [2, 0, 1], [1, 1, 1]]]) / 3
-    torch.testing.assert_close(ideal_guess(names, drinks), due)
+    assert torch.allclose(ideal_guess(names, drinks), due)
 
 
 def layer(drops):
@@ -89,13 +84,10 @@ def layer(drops):
         def drop(self, x, here):
             return F.dropout(x, 0.2, self.training) if here == drops else x
 
-        def attend(self, y, mask):
-            y = self.drop(y, "read")
-            return self.self_attention(y, y, y, mask)
-
         def forward(self, x, mask=None):
-            x = self.residuals[0](x, lambda y: self.attend(y, mask))
-            return self.drop(self.residuals[1](x, self.feed_forward), "end")
+            x = self.residuals[0](x, lambda y: self.self_attention(y, y, y, mask))
+            x = self.residuals[1](x, lambda y: self.feed_forward(self.drop(y, "read")))
+            return self.drop(x, "end")
 
     return Layer
 

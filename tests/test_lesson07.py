@@ -8,7 +8,7 @@ from helpers.layers import FeedForward, LayerNorm, Residual
 from lessons.lesson07 import exercises
 
 
-def layer(shares=lambda p: [p, p, p], first=lambda wanted: wanted, across=None):
+def layer(shares=lambda p: [p, p, p], across="cross_attention"):
     """A decoder layer, right as it stands."""
 
     class Layer(nn.Module):
@@ -17,14 +17,13 @@ def layer(shares=lambda p: [p, p, p], first=lambda wanted: wanted, across=None):
             self.self_attention = MultiHeadAttention(sizes.d_model, sizes.n_heads)
             self.cross_attention = MultiHeadAttention(sizes.d_model, sizes.n_heads)
             self.feed_forward = FeedForward(sizes.d_model, sizes.d_ff)
-            place = first(sizes.norm_first)
             self.residuals = nn.ModuleList(
-                Residual(sizes.d_model, dropout=share, norm_first=place)
+                Residual(sizes.d_model, dropout=share, norm_first=sizes.norm_first)
                 for share in shares(sizes.dropout)
             )
 
         def forward(self, x, memory, mask=None, memory_mask=None):
-            cross = getattr(self, across or "cross_attention")
+            cross = getattr(self, across)
             x = self.residuals[0](x, lambda y: self.self_attention(y, y, y, mask))
             x = self.residuals[1](x, lambda y: cross(y, memory, memory, memory_mask))
             return self.residuals[2](x, self.feed_forward)
@@ -49,22 +48,17 @@ def stack(layer, handed_on=lambda *masks: masks):
     return Stack
 
 
-def fixed(p):
-    return [0.1] * 3
-
-
 @pytest.mark.parametrize(
     "exercise, answer, said",
     [
-        ("decoder_layer", layer(fixed), "of what `self_attention` adds, training"),
-        (
-            "decoder_layer",
-            layer(lambda p: [p, 0, p]),
-            "of what `cross_attention` adds, training",
-        ),
-        ("decoder_layer", layer(first=lambda _: False), "with the norm first: "),
+        ("decoder_layer", layer(lambda p: [0.1] * 3), "of what `self_attention` adds"),
+        ("decoder_layer", layer(lambda p: [p, 0, p]), "of what `cross_attention` adds"),
         ("decoder_layer", layer(across="self_attention"), "the result is"),
-        ("decoder", stack(layer(fixed)), "of what `layers.0.self_attention` adds"),
+        (
+            "decoder",
+            stack(layer(lambda p: [0.1] * 3)),
+            "of what `layers.0.self_attention` adds",
+        ),
         ("decoder", stack(layer(), lambda *masks: ()), "with masks: the result is"),
     ],
 )
