@@ -54,11 +54,7 @@ def stack(layer, handed_on=lambda *masks: masks):
         ("decoder_layer", layer(lambda p: [0.1] * 3), "of what `self_attention` adds"),
         ("decoder_layer", layer(lambda p: [p, 0, p]), "of what `cross_attention` adds"),
         ("decoder_layer", layer(across="self_attention"), "the result is"),
-        (
-            "decoder",
-            stack(layer(lambda p: [0.1] * 3)),
-            "of what `layers.0.self_attention` adds",
-        ),
+        ("decoder", stack(layer(lambda p: [0.1] * 3)), "of what `layers.0.self"),
         ("decoder", stack(layer(), lambda *masks: ()), "with masks: the result is"),
     ],
 )

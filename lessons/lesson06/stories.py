@@ -216,4 +216,4 @@ def follow(
     for layer in layers[after:]:
         x = layer(x, mask)
     answers = model.answer(x).argmax(dim=-1)
-    return (answers == other.answers)[data.told_at >= 0].float().mean().item()
+    return (answers == other.answers)[places(data)["asked"]].float().mean().item()
