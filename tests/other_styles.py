@@ -154,22 +154,6 @@ def row_by_row(model, source, *, max_length):
     return nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=PAD)
 
 
-@torch.no_grad()
-def into_a_table(model, source, *, max_length):
-    model.eval()
-    table = torch.zeros(len(source), 1 + max_length).long()
-    table[:, 0] = BOS
-    memory, longest = model.encode(source), max_length
-    for n in range(1, max_length + 1):
-        logits = model.project(model.decode(table[:, :n], memory, source))
-        going = ~(table == EOS).any(dim=1)
-        table[going, n] = logits[going, -1].topk(1).indices[:, 0]
-        if (table == EOS).any(dim=1).all():
-            longest = n
-            break
-    return table[:, 1 : longest + 1]
-
-
 class ProjectionFirst(nn.Module):
     """A Transformer with its own masks, whose parts come in another order."""
 
@@ -536,7 +520,6 @@ RIGHT = [
     ("lesson07-decoder_layer", ByName),
     ("lesson07-decoder", Recursive),
     ("lesson07-greedy_decode", row_by_row),
-    ("lesson07-greedy_decode", into_a_table),
     ("lesson09-train", by_scheduler),
     ("lesson09-train", tensor_by_tensor),
     ("lesson10-run", seeded_each),

@@ -1,14 +1,13 @@
-"""Drawings of lesson 05: the feed-forward network, the norm's axes, the stream."""
+"""Drawings of lesson 05: the feed-forward network, the stream, the measured blocks."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 
-from helpers.plots import drawing, learning_curves
+from helpers.plots import drawing
 from helpers.plots.drawing import ROLES, Block
 from helpers.plots.style import COLOURS
 
@@ -43,32 +42,6 @@ def draw_feed_forward(words: Sequence[str], d_model: int, d_ff: int) -> None:
     for y, size in ((0.69, d_model), (1.43, d_ff), (2.18, d_ff), (2.93, d_model)):
         drawing.write(ax, (0.4, y), str(size), size=10)
     drawing.write(ax, (0.4, 0.35), "features:", size=9)
-
-
-def draw_norm_axes(rows: Sequence[str], sharing: Mapping[str, Callable]) -> None:
-    """Batches as grids, word by feature: which numbers share one mean with the dot's.
-
-    `rows` are the words of two sentences of the same length, four features each;
-    `sharing` maps a norm's name to (row, feature) -> whether that number counts.
-    """
-    ax = drawing.canvas(5.6, 3.1, title="Which numbers share their mean with the dot?")
-    cell, half = 0.22, len(rows) // 2
-    for column, (name, counts) in enumerate(sharing.items()):
-        left = 0.95 + 1.6 * column
-        drawing.write(ax, (left + 2 * cell, 2.65), name, size=9.5)
-        for i, word in enumerate(rows):
-            top = 2.4 - cell * i - (0.12 if i >= half else 0)
-            if not column:
-                drawing.write(ax, (left - 0.08, top - cell / 2), word, align="right")
-            for j in range(4):
-                corner = left + j * cell, top - cell
-                colour = drawing.tint(NORM, 0.8) if counts(i, j) else drawing.PAPER
-                look = {"facecolor": colour, "edgecolor": drawing.INK, "lw": 0.8}
-                ax.add_patch(Rectangle(corner, cell, cell, zorder=2, **look))
-                if (i, j) == (1, 2):
-                    middle = corner[0] + cell / 2, corner[1] + cell / 2
-                    ax.plot(*middle, "o", color=drawing.INK, ms=5, zorder=5)
-        drawing.write(ax, (left + 2 * cell, 0.3), "4 features", size=8)
 
 
 def draw_stream(names: Sequence[str]) -> None:
@@ -168,10 +141,6 @@ def lines_by_block(
     is that of the last block, so a line with a value more begins at block 0, the input.
     """
     figure, axes = plt.subplots(len(ylabels), figsize=(5.6, 2.6 * len(ylabels)))
-    every = [
-        values for seeds in runs.values() for run in seeds for values in run.values()
-    ]
-    blocks = min(map(len, every))
     for ax, (name, ylabel) in zip(axes, ylabels.items(), strict=True):
         for way, seeds in runs.items():
             colour, style = LOOKS[way]
@@ -179,31 +148,11 @@ def lines_by_block(
             look = {"color": colour, "linestyle": style, "lw": width}
             look["zorder"] = 2 - 0.1 * width
             for run in seeds:
-                first = blocks + 1 - len(run[name])
-                ax.semilogy(range(first, blocks + 1), run[name], **look)
+                first = len(run["gradient"]) + 1 - len(run[name])
+                ax.semilogy(range(first, first + len(run[name])), run[name], **look)
             ax.plot([], [], label=way, **look)
         ax.set(xlabel="block", ylabel=ylabel)
     axes[0].set_title(title)
     look = {"loc": "outside lower center", "ncols": 3, "handlelength": 3.5}
     figure.legend(*axes[0].get_legend_handles_labels(), **look)
     return figure
-
-
-def draw_losses(
-    curves: Mapping[str, tuple[Sequence[int], Sequence[float]]],
-    guessing: float,
-    *,
-    title: str,
-) -> None:
-    """Training curves of some of the ways, in their looks, over the loss of guessing.
-
-    curves {way: (steps, losses)}.
-    """
-    ax = learning_curves(curves, title=title)
-    for line in ax.lines:
-        colour, style = LOOKS[line.get_label()]
-        line.set(color=colour, linestyle=style, lw=2)
-    ax.axhline(guessing, color="0.7", lw=1, zorder=1)
-    at = max(max(steps) for steps, _ in curves.values()), guessing - 0.03
-    ax.annotate("guessing", at, ha="right", va="top", size=9)
-    ax.legend(frameon=False, loc="lower left")

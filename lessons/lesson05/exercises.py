@@ -6,13 +6,19 @@ import torch
 from torch import Tensor, nn
 
 from helpers import layers as course
-from helpers.exercise import Exercise, Probe, Wrong
+from helpers.exercise import Exercise, Probe
+from helpers.in_training import InTraining
 
 
 def _vectors(*shape: int, spread: float = 1.0) -> Tensor:
     """Random vectors (…, d_model), off their mean."""
     chance = torch.Generator().manual_seed(sum(shape))
     return spread * (0.5 + torch.randn(shape, generator=chance))
+
+
+def _with_forward(component: type, forward: Callable) -> type:
+    """The component with another `forward`."""
+    return type("Wrong", (component,), {"forward": forward})
 
 
 # ------------------------------------------------------------ 05.1 feed-forward
@@ -24,29 +30,9 @@ def _feed_forward(*shape: int, d_ff: int, spread: float = 1.0, **said) -> Probe:
     return Probe(x, build=lambda made: made(shape[-1], d_ff), **said)
 
 
-class _NoReLU(course.FeedForward):
-    def forward(self, x: Tensor) -> Tensor:
-        return self.contract(self.expand(x))
-
-
-class _ReLUAtTheEnd(course.FeedForward):
-    def forward(self, x: Tensor) -> Tensor:
-        return self.contract(self.expand(x)).relu()
-
-
-class _ReLUTwice(course.FeedForward):
-    def forward(self, x: Tensor) -> Tensor:
-        return super().forward(x).relu()
-
-
-class _ReLUFirst(course.FeedForward):
-    def forward(self, x: Tensor) -> Tensor:
-        return self.contract(self.expand(x.relu()))
-
-
-class _WithTheSum(course.FeedForward):
-    def forward(self, x: Tensor) -> Tensor:
-        return x + super().forward(x)
+def _network(forward: Callable) -> type:
+    """A FeedForward with this `forward(self, x)`."""
+    return _with_forward(course.FeedForward, forward)
 
 
 BETWEEN = "it stands between *expand* and *contract*, and nowhere else"
@@ -55,17 +41,18 @@ feed_forward = Exercise(
     [
         _feed_forward(2, 5, 8, d_ff=12, praise="the course's numbers"),
         _feed_forward(3, 1, 6, d_ff=24, when="for one token, d_model 6, d_ff 24: "),
-        _feed_forward(1, 4, 10, d_ff=3, when="where d_ff is smaller than d_model: "),
         _feed_forward(2, 3, 4, d_ff=9, spread=50, when="for large numbers: "),
-        _feed_forward(2, 4, 6, d_ff=8, training=True, when="in training: "),
+        _feed_forward(1, 4, 10, d_ff=3, training=True, when="in training: "),
     ],
     {
-        f"the ReLU is missing, so two matrices are one: {BETWEEN}": _NoReLU,
-        f"the ReLU comes last, so no output is negative: {BETWEEN}": _ReLUAtTheEnd,
-        f"there is a second ReLU at the end: {BETWEEN}": _ReLUTwice,
-        f"the ReLU comes first: {BETWEEN}": _ReLUFirst,
+        f"the ReLU is missing, so two matrices are one: {BETWEEN}": _network(
+            lambda self, x: self.contract(self.expand(x))
+        ),
+        f"the ReLU comes last, so no output is negative: {BETWEEN}": _network(
+            lambda self, x: self.contract(self.expand(x)).relu()
+        ),
         "x is added: that is the residual connection's work, not the network's": (
-            _WithTheSum
+            _network(lambda self, x: x + self.contract(self.expand(x).relu()))
         ),
     },
     lesson="05",
@@ -74,54 +61,28 @@ feed_forward = Exercise(
 # ------------------------------------------------------------ 05.2 layer norm
 
 
-class _Norm(course.LayerNorm):
-    """The formula in steps, each of which a mistake replaces."""
-
-    over, keepdim, correction = -1, True, 0
-
-    def forward(self, x: Tensor) -> Tensor:
-        deviations = x - x.mean(self.over, keepdim=self.keepdim)
-        return self.gain * deviations / self.deviation(x) + self.bias
-
-    def variance(self, x: Tensor) -> Tensor:
-        return x.var(self.over, correction=self.correction, keepdim=self.keepdim)
-
-    def deviation(self, x: Tensor) -> Tensor:
-        return (self.variance(x) + self.eps).sqrt()
+def _norm(formula: Callable) -> type:
+    """A LayerNorm with this `formula(x, eps)` between gain and bias."""
+    return _with_forward(
+        course.LayerNorm,
+        lambda self, x: self.gain * formula(x, self.eps) + self.bias,
+    )
 
 
-class _AxisLost(_Norm):
-    keepdim = False
+def _centred(x: Tensor) -> Tensor:
+    return x - x.mean(-1, keepdim=True)
 
 
-class _Unbiased(_Norm):
-    correction = 1
+def _variance(x: Tensor, correction: int = 0) -> Tensor:
+    return x.var(-1, correction=correction, keepdim=True)
 
 
-class _NoMean(_Norm):
-    def forward(self, x: Tensor) -> Tensor:
-        return self.gain * x / (x.square().mean(-1, True) + self.eps).sqrt() + self.bias
-
-
-class _NoRoot(_Norm):
-    def deviation(self, x: Tensor) -> Tensor:
-        return self.variance(x) + self.eps
-
-
-class _EpsOutside(_Norm):
-    def deviation(self, x: Tensor) -> Tensor:
-        return self.variance(x).sqrt() + self.eps
-
-
-def _normed(*shape: int, spread: float = 3.0, eps: float | None = None, **said):
-    """Vectors of this shape and spread; the first two have equal features."""
-    x, options = _vectors(*shape, spread=spread), {} if eps is None else {"eps": eps}
+def _normed(*shape: int, spread: float = 3.0, eps: float = 1e-5, **said) -> Probe:
+    """Vectors of this shape and spread; the first two may have equal features."""
+    x = _vectors(*shape, spread=spread)
     if spread < 1:
         x[..., :2, :] = 0.5
-    return Probe(x, build=lambda made: made(shape[-1], **options), **said)
-
-
-FEATURES = "each token has a mean and a variance of its own, over its features"
+    return Probe(x, build=lambda made: made(shape[-1], eps=eps), **said)
 
 
 @torch.no_grad()
@@ -134,15 +95,12 @@ def _parts(module: nn.Module) -> str:
     try:
         if not torch.allclose(module(x)[:1, :1], module(x[:1, :1]), atol=1e-4):
             return (
-                f"a token's numbers change with the tokens around it: {FEATURES}, "
-                "`dim=-1, keepdim=True`"
+                "a token's numbers change with the tokens around it: each has a mean "
+                "and a variance of its own, over its features, `dim=-1, keepdim=True`"
             )
-        module.gain.zero_()
-        if module(x).any():
-            return "the gain is not used: it multiplies the normalised features"
-        module.bias.fill_(3)
+        module.gain.zero_(), module.bias.fill_(3)
         if not (module(x) == 3).all():
-            return "the bias is not used, or not last: gain · normalised + bias"
+            return "with a gain of 0 and a bias of 3, every number must be 3"
     except Exception:  # the probes say more
         return ""
     return ""
@@ -163,15 +121,21 @@ layer_norm = Exercise(
         ),
     ],
     {
-        "the mean is not subtracted: first x - mean, then divide": _NoMean,
-        "an axis is lost, so that the numbers of other tokens meet: "
-        "`dim=-1, keepdim=True`": _AxisLost,
-        "the variance is divided by d_model - 1: `var` and `std` need `correction=0`": (
-            _Unbiased
+        "the mean is not subtracted: first x - mean, then divide": _norm(
+            lambda x, eps: x / (x.square().mean(-1, keepdim=True) + eps).sqrt()
         ),
-        "it divides by the variance: take the root of variance + eps": _NoRoot,
+        "an axis is lost, so that the numbers of other tokens meet: "
+        "`dim=-1, keepdim=True`": _norm(
+            lambda x, eps: (x - x.mean(-1)) / (_variance(x) + eps).sqrt()
+        ),
+        "the variance is divided by d_model - 1: `var` and `std` need `correction=0`": (
+            _norm(lambda x, eps: _centred(x) / (_variance(x, 1) + eps).sqrt())
+        ),
+        "it divides by the variance: take the root of variance + eps": _norm(
+            lambda x, eps: _centred(x) / (_variance(x) + eps)
+        ),
         "eps stands outside the root: add it to the variance, then take the root": (
-            _EpsOutside
+            _norm(lambda x, eps: _centred(x) / (_variance(x).sqrt() + eps))
         ),
     },
     initial=_parts,
@@ -181,35 +145,15 @@ layer_norm = Exercise(
 # ------------------------------------------------------------ 05.3 residual
 
 
-class _Trained(nn.Module):
-    """Tries a Residual in training, without its norm; the sublayer gives ones."""
+class _Around(nn.Module):
+    """A layer of one sublayer, in a residual."""
 
-    def __init__(self, residual: nn.Module, share: float):
+    def __init__(self, residual: nn.Module):
         super().__init__()
-        self.residual, self.share = residual, share
+        self.residual, self.sublayer = residual, nn.Identity()
 
-    def forward(self, x: Tensor) -> str:
-        """x is (batch, length, d_model), and holds no 0."""
-        self.residual.train().norm, read = nn.Identity(), []
-
-        def ones(y: Tensor) -> Tensor:
-            read.append(y)
-            return torch.ones_like(y)
-
-        added = (self.residual(x, ones) - x).detach()
-        if (read[0] == 0).any():
-            raise Wrong(f"it falls on what the sublayer reads: {DROPPED}")
-        zero, largest = added.abs() < 1e-4, added.max()
-        if not (zero | ((added - largest).abs() < 1e-4)).all():
-            raise Wrong(f"x loses numbers, too: {DROPPED}")
-        share = zero.float().mean().item()
-        if share == 0:
-            raise Wrong(f"nothing is dropped: {DROPPED}")
-        if abs(share - self.share) > 0.06:
-            raise Wrong(f"the share that is dropped is {share:.1f}: is `dropout` used?")
-        if abs(largest - 1 / (1 - self.share)) > 1e-3:
-            raise Wrong("what is left is not multiplied by 1 / (1 - dropout)")
-        return "dropped"
+    def forward(self, x: Tensor) -> Tensor:
+        return self.residual(x, self.sublayer)
 
 
 def _joined(*shape: int, first: bool, sublayer: Callable, **said) -> Probe:
@@ -218,17 +162,20 @@ def _joined(*shape: int, first: bool, sublayer: Callable, **said) -> Probe:
     def build(made: type) -> nn.Module:
         return made(shape[-1], dropout=0.5, norm_first=first)
 
-    return Probe(_vectors(*shape, spread=2.0), sublayer, build=build, **said)
+    when = f"norm_first={first}: "
+    return Probe(_vectors(*shape, spread=2.0), sublayer, build=build, when=when, **said)
 
 
-def _trained(*shape: int, first: bool, share: float, **said) -> Probe:
+def _trained(*shape: int, first: bool, share: float, praise: str = "") -> Probe:
     """Vectors of this shape, in training."""
 
     def build(made: type) -> nn.Module:
-        return _Trained(made(shape[-1], dropout=share, norm_first=first), share)
+        layer = _Around(made(shape[-1], dropout=share, norm_first=first))
+        return InTraining(layer, ["sublayer"], share)
 
     when = f"dropout={share} in training, norm_first={first}: "
-    return Probe(_vectors(*shape), build=build, when=when, **said)
+    said = {"when": when, "praise": praise, "training": True}
+    return Probe(_vectors(*shape), build=build, **said)
 
 
 def _mixing(x: Tensor) -> Tensor:
@@ -236,46 +183,24 @@ def _mixing(x: Tensor) -> Tensor:
     return 2 * x.mean(dim=1, keepdim=True) * x + 0.3
 
 
-def _bent(x: Tensor) -> Tensor:
-    """Each token for itself, as in the feed-forward network."""
-    return torch.tanh(x).flip(-1) - 0.2 * x
+def _residual(last: Callable, first: Callable) -> type:
+    """A Residual with these formulas of x, sublayer f and norm."""
+
+    def forward(self: nn.Module, x: Tensor, sublayer: Callable) -> Tensor:
+        formula = first if self.norm_first else last
+        return formula(x, sublayer, self.norm)
+
+    return _with_forward(course.Residual, forward)
 
 
-class _Swapped(course.Residual):
-    def forward(self, x: Tensor, sublayer: Callable) -> Tensor:
-        if not self.norm_first:
-            return x + self.dropout(sublayer(self.norm(x)))
-        return self.norm(x + self.dropout(sublayer(x)))
+def _norm_last(x: Tensor, f: Callable, norm: Callable) -> Tensor:
+    return norm(x + f(x))
 
 
-class _NoSum(course.Residual):
-    def forward(self, x: Tensor, sublayer: Callable) -> Tensor:
-        if self.norm_first:
-            return self.dropout(sublayer(self.norm(x)))
-        return self.norm(self.dropout(sublayer(x)))
+def _norm_first(x: Tensor, f: Callable, norm: Callable) -> Tensor:
+    return x + f(norm(x))
 
 
-class _NormOfTheOutput(course.Residual):
-    def forward(self, x: Tensor, sublayer: Callable) -> Tensor:
-        if self.norm_first:
-            return super().forward(x, sublayer)
-        return x + self.norm(self.dropout(sublayer(x)))
-
-
-class _NormInTheStream(course.Residual):
-    def forward(self, x: Tensor, sublayer: Callable) -> Tensor:
-        if self.norm_first:
-            x = self.norm(x)
-            return x + self.dropout(sublayer(x))
-        return super().forward(x, sublayer)
-
-
-class _AlwaysLast(course.Residual):
-    def forward(self, x: Tensor, sublayer: Callable) -> Tensor:
-        return self.norm(x + self.dropout(sublayer(x)))
-
-
-DROPPED = "in training, dropout falls on the sublayer's output alone, before the sum"
 residual = Exercise(
     course.Residual,
     [
@@ -284,29 +209,36 @@ residual = Exercise(
             first=False,
             sublayer=_mixing,
             praise="norm last: norm(x + sublayer(x))",
-            when="norm_first=False: ",
         ),
-        _joined(3, 1, 6, first=False, sublayer=_bent, when="norm_first=False: "),
         _joined(
             *(2, 4, 6),
             first=True,
             sublayer=_mixing,
             praise="norm first: x + sublayer(norm(x))",
-            when="norm_first=True: ",
         ),
-        _joined(1, 3, 10, first=True, sublayer=_bent, when="norm_first=True: "),
+        _joined(1, 3, 10, first=False, sublayer=torch.tanh),
+        _joined(3, 1, 6, first=True, sublayer=torch.tanh),
         _trained(8, 9, 16, first=True, share=0.2),
-        _trained(9, 8, 16, first=False, share=0.4, praise=DROPPED),
+        _trained(
+            *(9, 8, 16),
+            first=False,
+            share=0.4,
+            praise="in training, dropout falls on the sublayer's output alone",
+        ),
     ],
     {
         "`norm_first=False` asks for norm(x + sublayer(x)): yours puts the norm "
-        "first": _Swapped,
+        "first": _residual(_norm_first, _norm_first),
         "`norm_first=True` asks for x + sublayer(norm(x)): yours puts the norm "
-        "last": _AlwaysLast,
-        "x is not added: it goes around the sublayer, `x + …`": _NoSum,
-        "norm last: the norm takes the whole sum, x included": _NormOfTheOutput,
+        "last": _residual(_norm_last, _norm_last),
+        "x is not added: it goes around the sublayer, `x + …`": _residual(
+            lambda x, f, norm: norm(f(x)), lambda x, f, norm: f(norm(x))
+        ),
+        "norm last: the norm takes the whole sum, x included": _residual(
+            lambda x, f, norm: x + norm(f(x)), _norm_first
+        ),
         "norm first: the sublayer alone reads norm(x); what goes around it is x": (
-            _NormInTheStream
+            _residual(_norm_last, lambda x, f, norm: norm(x) + f(norm(x)))
         ),
     },
     lesson="05",

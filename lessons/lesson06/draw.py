@@ -1,4 +1,4 @@
-"""Drawings of lesson 06: the stack of layers, a circuit in a story, a swap."""
+"""Drawings of lesson 06: a circuit in a story, a swap."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,36 +8,6 @@ from helpers.plots import drawing
 from helpers.plots.drawing import ROLES, Block
 
 Moves = Mapping[tuple[int, int], str]  # {(from, to): what the second place holds then}
-
-
-def draw_stack(length: int, d_model: int, n_layers: int) -> None:
-    """Layers on top of each other, three or more, all with the same mask."""
-    title = "The same shapes go in and come out of every layer"
-    ax = drawing.canvas(5.4, 4.1, title=title)
-    x, shape = 1.7, f"({length}, {d_model})"
-    names = ["tokens", "embedding + positions", "layer 1", "layer 2", "…"]
-    names += [f"layer {n_layers}", "last norm (norm first only)", "memory"]
-    roles = ["input", "query", "attention", "attention", "", "attention", "norm"]
-    roles += ["context"]
-    before, mask = None, drawing.operation(ax, (4.4, 1.75), "mask", role="mask")
-    for i, (name, role) in enumerate(zip(names, roles, strict=True)):
-        y = 0.3 + 0.46 * i
-        if name == "…":
-            drawing.write(ax, (x, y), "⋮", size=12)
-            box = Block(x, y, 0.3, 0.2)
-        else:
-            box = drawing.operation(ax, (x, y), name, role=role, width=2.2, height=0.28)
-        if role == "norm":  # not in the paper's own six layers
-            ax.patches[-1].set_linestyle("--")
-        if before:
-            drawing.arrow(ax, before.top, box.bottom)
-            label = f"({length},)" if i == 1 else shape
-            drawing.write(ax, (x - 0.15, y - 0.23), label, size=8, align="right")
-        if name.startswith("layer"):
-            drawing.arrow(ax, mask.left, box.right, colour=ROLES["mask"])
-        before = box
-    text = "each layer:\nself-attention,\nfeed-forward, each\nwith residual and norm"
-    drawing.write(ax, (4.3, 3.05), text)
 
 
 def draw_circuit(

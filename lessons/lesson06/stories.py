@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from helpers import PAD
-from helpers.attention import record_attention
 from helpers.encoder import Encoder
 from helpers.layers import LayerSizes
 from helpers.masks import padding_mask
@@ -94,18 +93,6 @@ def places(data: Stories) -> dict[str, Tensor]:
     return {"told": (data.answers >= 0) & ~asked, "drink": drink, "asked": asked}
 
 
-def looks(data: Stories) -> dict[str, Tensor]:
-    """Looks that could help: the place each word should look at, -1 for no place."""
-    here, at = torch.arange(LONGEST).expand_as(data.tokens), places(data)
-    targets = {
-        "told → its drink": (at["told"], here + 1),
-        "drink → its name": (at["drink"], here - 1),
-        "asked → told": (at["asked"], data.told_at),
-        "asked → its drink": (at["asked"], data.told_at + 1),
-    }
-    return {name: x.where(who, -1) for name, (who, x) in targets.items()}
-
-
 def hand_on(data: Stories, what: str) -> Stories:
     """The same stories, but each of the "names" told, or of the "drinks", moves on.
 
@@ -164,19 +151,6 @@ def train_reader(
     return fit(model, batch, loss, steps=steps, rate=RATE)
 
 
-@torch.no_grad()
-def shares(model: nn.Module, data: Stories) -> Tensor:
-    """The mean weight on the key of each helpful look: (looks, layers, heads)."""
-    with record_attention(model) as maps:
-        model(data.tokens)
-    found = []
-    for look in looks(data).values():
-        story, query = (look >= 0).nonzero(as_tuple=True)
-        key = look[story, query]
-        found += [torch.stack([w[story, :, query, key].mean(0) for w in maps.values()])]
-    return torch.stack(found)
-
-
 def ideal_guess(names: Tensor, drinks: Tensor) -> Tensor:
     """How likely each name has each drink, for a reader that cannot see who has which.
 
@@ -191,16 +165,15 @@ def ideal_guess(names: Tensor, drinks: Tensor) -> Tensor:
     return counts / counts.sum(dim=2, keepdim=True)
 
 
-def guessing_level(data: Stories) -> tuple[float, float]:
-    """The share of right answers and the loss that ideal guesses can expect."""
-    at, best, entropy = places(data), [], []
+def guessing_level(data: Stories) -> float:
+    """The share of right answers at asked names that ideal guesses can expect."""
+    at, best = places(data), []
     for facts in FACTS:
         some = at["asked"].sum(dim=1) == facts
         names, drinks = (data.tokens[some][at[x][some]] for x in ("told", "drink"))
         guess = ideal_guess(names.view(-1, facts) - 1, drinks.view(-1, facts) - 13)
         best.append(guess.amax(dim=2).flatten())
-        entropy.append(-guess.xlogy(guess).sum(dim=2).flatten())
-    return torch.cat(best).mean().item(), torch.cat(entropy).mean().item()
+    return torch.cat(best).mean().item()
 
 
 def is_new_pair(data: Stories) -> Tensor:
@@ -243,4 +216,4 @@ def follow(
     for layer in layers[after:]:
         x = layer(x, mask)
     answers = model.answer(x).argmax(dim=-1)
-    return (answers == other.answers)[data.told_at >= 0].float().mean().item()
+    return (answers == other.answers)[places(data)["asked"]].float().mean().item()

@@ -1,13 +1,12 @@
-"""Drawings of lesson 07: the decoder layer, the shift, the students, prefixes."""
+"""Drawings of lesson 07: the decoder layer, the shift, prefixes."""
 
 from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
-import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
-from helpers.plots import drawing, over_seeds
+from helpers.plots import drawing
 from helpers.plots.drawing import HIDDEN, ROLES, Block
 
 RIGHT, WRONG = "#CDE3F1", "#F7DDB0"  # words that are right, and wrong ones
@@ -106,27 +105,6 @@ def draw_shift(words: Sequence[str]) -> None:
         drawing.arrow(ax, start, end, colour=ROLES["input"], width=1.2)
     drawing.write(ax, (0.1, 0.3), "read", align="left")
     drawing.write(ax, (0.1, 1.2), "say", align="left")
-
-
-def students(runs: pd.DataFrame, *, title: str) -> None:
-    """Held-out loss and the share written right, by kind: a row of runs a seed.
-
-    Small dots are seeds, large ones their mean.
-    """
-    table = runs.reset_index(drop=True)
-    table["right"] = 100 * table["right"]
-    labels = {"loss": "held-out loss", "right": "numbers written right, %"}
-    figure, axes = plt.subplots(
-        1, 2, figsize=(6, 2.4), sharey=True, layout="constrained"
-    )
-    for ax, (column, label) in zip(axes, labels.items(), strict=True):
-        over_seeds(table, x=column, y="kind", title="", ax=ax)
-        ax.set(xlabel=label, ylabel="")
-    axes[0].set_xlim(left=0)
-    axes[1].set_xlim(-6, 106)
-    figure.supxlabel("small dots: seeds; large: their mean", fontsize=9)
-    figure.suptitle(title)
-    plt.show()
 
 
 def prefix_triangles(

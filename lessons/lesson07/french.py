@@ -11,9 +11,6 @@ from helpers.batching import pad
 SMALL = ["zéro", "un", "deux", "trois", "quatre", "cinq", "six", "sept", "huit"]
 SMALL += ["neuf", "dix", "onze", "douze", "treize", "quatorze", "quinze", "seize"]
 TENS = ["vingt", "trente", "quarante", "cinquante", "soixante"]
-VALUES = {word: value for value, word in enumerate(SMALL)}
-VALUES |= {word: 10 * (2 + i) for i, word in enumerate(TENS)}
-VALUES |= {"vingts": 20, "cent": 100, "cents": 100}
 
 
 def french(n: int) -> list[str]:
@@ -33,18 +30,6 @@ def french(n: int) -> list[str]:
     ones = n - 10 * tens
     joined = ["et"] if ones in (1, 11) else []
     return [TENS[tens - 2], *joined, *(french(ones) if ones else [])]
-
-
-def gloss(n: int) -> str:
-    """What the words of a number say: 497 gives "4·100 + 4·20 + 10 + 7"."""
-    said = ""
-    for before, word in zip(["", *french(n)], french(n), strict=False):
-        if word == "et":
-            continue
-        times = before == "quatre" and word.startswith("vingt")
-        times |= word.startswith("cent") and bool(said)
-        said += ("·" if times else " + " if said else "") + str(VALUES[word])
-    return said
 
 
 WORDS = sorted({word for n in range(1000) for word in french(n)})

@@ -10,22 +10,19 @@ from lessons.lesson07.french import IDS, SMALL
 from lessons.lesson07.writer import greedy_decode
 
 
-def beginnings(numbers: Sequence[int], first: str) -> Tensor:
+def beginnings(numbers: Sequence[int], *, true: bool) -> Tensor:
     """<bos> and a first word (batch, 2) for numbers from 200.
 
-    `first` is "true", "tens" or "ones" (the word of that digit), or "another": the word
-    of another hundred from two to nine, drawn at random.
+    The word is the number's own, or that of another hundred from two to nine, drawn at
+    random.
     """
     chance = torch.Generator().manual_seed(0)
     steps = torch.randint(1, 8, (len(numbers),), generator=chance).tolist()
-    digit_of = {
-        "true": lambda n, step: n // 100,
-        "tens": lambda n, step: n // 10 % 10,
-        "ones": lambda n, step: n % 10,
-        "another": lambda n, step: 2 + (n // 100 - 2 + step) % 8,
-    }[first]
-    digits = map(digit_of, numbers, steps)
-    return torch.tensor([[BOS, IDS[SMALL[digit]]] for digit in digits])
+    hundreds = (
+        n // 100 if true else 2 + (n // 100 - 2 + step) % 8
+        for n, step in zip(numbers, steps, strict=True)
+    )
+    return torch.tensor([[BOS, IDS[SMALL[digit]]] for digit in hundreds])
 
 
 class GoesOn(nn.Module):
