@@ -110,9 +110,9 @@ def _wrong(
 run = _Run(
     course.run,
     [
-        _probe(0, 560, 2, 4e-3, True, praise="two epochs: each loss, and the weights"),
+        _probe(0, 300, 2, 4e-3, True, praise="two epochs: each loss, and the weights"),
         _probe(
-            *(1, 420, 3, 2e-3, False),
+            *(1, 220, 3, 2e-3, False),
             praise="three epochs, another peak, and no `watch`",
             when="with three epochs, and without `watch`: ",
         ),
