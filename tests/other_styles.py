@@ -254,16 +254,21 @@ def with_a_heap(next_scores, beam_size, max_length):
     return torch.tensor(beam[0][1])
 
 
-def seeded_each(model, pairs, epochs, peak, watch=None):
-    batches = []
-    for epoch in range(epochs):
-        chance = torch.Generator().manual_seed(epoch)
-        batches += bucketed_batches(pairs, tokens_per_batch=1024, generator=chance)
-
-    def rate(step):
-        return cosine_rate(step / len(batches), peak=peak, warmup=0.1)
-
-    return train(model, batches, rate, watch)
+def batch_by_batch(model, pairs, epochs, peak, watch=None):
+    chance = torch.Generator()
+    chance.manual_seed(0)
+    parts = (
+        bucketed_batches(pairs, tokens_per_batch=1024, generator=chance)
+        for _ in range(epochs)
+    )
+    batches = [*itertools.chain.from_iterable(parts)]
+    shares = [number / len(batches) for number in range(len(batches) + 1)]
+    return train(
+        model,
+        iter(batches),
+        lambda step: cosine_rate(shares[step], peak=peak, warmup=0.1),
+        watch=watch,
+    )
 
 
 def with_where(model, source, donor, level, place):
@@ -522,7 +527,7 @@ RIGHT = [
     ("lesson07-greedy_decode", row_by_row),
     ("lesson09-train", by_scheduler),
     ("lesson09-train", tensor_by_tensor),
-    ("lesson10-run", seeded_each),
+    ("lesson10-run", batch_by_batch),
     ("lesson11-layer_step", in_one_line),
     ("lesson11-beam_search", with_a_heap),
     ("lesson12-patched_memory", with_where),

@@ -9,6 +9,7 @@ from torch.nn import functional as F
 
 from helpers import PAD
 from helpers.batching import Batch
+from helpers.interop.pytorch import copy_stack
 from helpers.masks import decoder_mask, padding_mask
 from helpers.transformer import Transformer, TransformerConfig
 
@@ -22,12 +23,19 @@ def give_initial_weights(model: nn.Module, seed: int) -> None:
         weight.copy_(weights[name])
 
 
-def pytorchs_model(config: TransformerConfig) -> nn.Transformer:
-    """PyTorch's, without dropout, and without what it says of a fast path not taken."""
-    shape = config.d_model, config.n_heads, config.n_layers, config.n_layers
-    options = {"norm_first": config.norm_first, "batch_first": True, "dropout": 0.0}
+def pytorchs_model(model: Transformer) -> nn.Transformer:
+    """PyTorch's with the weights of the model's stacks, without dropout.
+
+    What PyTorch says of a fast path that it does not take is left out.
+    """
+    c = model.config
+    shape = c.d_model, c.n_heads, c.n_layers, c.n_layers, c.d_ff
+    options = {"norm_first": c.norm_first, "batch_first": True, "dropout": 0.0}
     with warnings.catch_warnings(action="ignore"):
-        return nn.Transformer(*shape, config.d_ff, **options)
+        theirs = nn.Transformer(*shape, **options)
+    copy_stack(model.encoder, theirs.encoder)
+    copy_stack(model.decoder, theirs.decoder)
+    return theirs
 
 
 def mean_loss(model: nn.Module, batch: Batch) -> Tensor:
@@ -36,31 +44,25 @@ def mean_loss(model: nn.Module, batch: Batch) -> Tensor:
     return F.cross_entropy(logits, batch.labels.flatten(), ignore_index=PAD)
 
 
-def sees_the_future(model: nn.Module) -> None:
-    """The decoder's own mask hides padding alone."""
+def _with_masks(model: nn.Module, own: Callable, across: Callable) -> None:
+    """Give the decoder these two masks, made of the target and of the source."""
 
     def forward(source: Tensor, target: Tensor) -> Tensor:
-        x, memory = (
-            model.positions(model.target_embedding(target)),
-            model.encode(source),
-        )
-        mask, memory_mask = padding_mask(target), padding_mask(source)
-        return model.project(model.decoder(x, memory, mask, memory_mask))
+        x = model.positions(model.target_embedding(target))
+        memory = model.encode(source)
+        return model.project(model.decoder(x, memory, own(target), across(source)))
 
     model.forward = forward
+
+
+def sees_the_future(model: nn.Module) -> None:
+    """The decoder's own mask hides padding alone."""
+    _with_masks(model, padding_mask, padding_mask)
 
 
 def sees_padding(model: nn.Module) -> None:
     """The cross-attention has no mask."""
-
-    def forward(source: Tensor, target: Tensor) -> Tensor:
-        x, memory = (
-            model.positions(model.target_embedding(target)),
-            model.encode(source),
-        )
-        return model.project(model.decoder(x, memory, decoder_mask(target)))
-
-    model.forward = forward
+    _with_masks(model, decoder_mask, lambda source: None)
 
 
 def softmax_twice(model: nn.Module) -> None:

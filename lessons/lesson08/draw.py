@@ -137,48 +137,16 @@ def _draw_tokens(
             drawing.write(ax, middle, word, size=11, colour=ink)
 
 
-def parameter_bar(counts: Mapping[str, int], *, title: str) -> None:
-    """Where a model's parameters sit: one bar, a piece for each component."""
-    looks = {
-        "token vectors": (COLOURS[3], "token\nvectors"),
-        "encoder self-attention": (COLOURS[1], "enc.\nself-\nattn."),
-        "decoder self-attention": (COLOURS[1], "dec.\nself-\nattn."),
-        "cross-attention": (COLOURS[1], "cross-\nattn."),
-        "encoder feed-forward": (COLOURS[4], "encoder\nfeed-\nforward"),
-        "decoder feed-forward": (COLOURS[4], "decoder\nfeed-\nforward"),
-    }
-    total, left = sum(counts.values()), 0.0
-    _, ax = plt.subplots(figsize=(5.2, 1.9))
-    for name, (colour, label) in looks.items():
-        share = 100 * counts[name] / total
-        ax.barh(0, share, left=left, color=colour, alpha=0.35, edgecolor=INK)
-        text = f"{label}\n{share:.0f} %"
-        ax.text(left + share / 2, 0, text, ha="center", va="center", fontsize=10)
-        left += share
-    ax.set(xlim=(0, 100), yticks=[], xlabel="share of all parameters, in per cent")
-    ax.set_title(title)
-    plt.show()
-
-
-def memory_bar(gigabytes: Mapping[str, float], *, title: str) -> None:
-    """What a training step needs: one bar, a piece for each kind of number.
-
-    A name may have several lines; that of a narrow piece stands above the bar.
-    """
-    _, ax = plt.subplots(figsize=(6, 2))
-    left, total = 0.0, sum(gigabytes.values())
-    for i, (name, size) in enumerate(gigabytes.items()):
-        look = {"color": COLOURS[i], "alpha": 0.35, "edgecolor": INK}
+def bar(sizes: Mapping[str, float], *, title: str, xlabel: str) -> None:
+    """One bar, a piece for each size with its name (of several lines) and its share."""
+    total, left = sum(sizes.values()), 0.0
+    _, ax = plt.subplots(figsize=(6, 1.9))
+    for i, (name, size) in enumerate(sizes.items()):
+        look = {"color": COLOURS[i % len(COLOURS)], "alpha": 0.35, "edgecolor": INK}
         ax.barh(0, size, left=left, **look)
-        wide = size > total / 4
-        words, line = f"{name}{chr(10) if wide else ': '}{size:.2g}", {"fontsize": 12}
-        if wide:
-            ax.text(left + size / 2, 0, words, ha="center", va="center", **line)
-        else:
-            ax.text(left + size / 2, 0.75, words, va="center", **line)
-            ax.plot([left + size / 2] * 2, [0.4, 0.6], color=INK, lw=1)
+        if size > 0.02 * total:
+            text, place = f"{name}\n{size / total:.0%}", left + size / 2
+            ax.text(place, 0, text, ha="center", va="center", fontsize=8)
         left += size
-    ax.set(xlim=(0, total), ylim=(-0.4, 1), yticks=[], xlabel="gigabytes")
-    ax.spines[["left", "top", "right"]].set_visible(False)
-    ax.set_title(title)
+    ax.set(xlim=(0, total), yticks=[], xlabel=xlabel, title=title)
     plt.show()

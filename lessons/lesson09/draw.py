@@ -12,7 +12,7 @@ from helpers.plots.style import COLOURS, MARKERS, STYLES
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from lessons.lesson09.exercises import Training
+    from lessons.lesson09.faulty import Training
 
 
 def draw_step(
@@ -65,13 +65,11 @@ def _shape(*sizes: int) -> str:
 def rates(schedules: Mapping[str, Callable[[int], float]], *, steps: int) -> None:
     """The rate of each step, counted from 1, by each schedule."""
     _, ax = plt.subplots(figsize=(6, 2.4))
-    for i, (name, rate) in enumerate(schedules.items()):
-        numbers = range(1, steps + 1)
-        look = {"color": COLOURS[i], "ls": STYLES[i], "label": name}
-        ax.plot(numbers, [rate(step) for step in numbers], **look)
-    ax.set(xlabel="step", ylabel="rate", ylim=(0, None))
-    ax.set_title("Three starts; after a tenth of the run, the same rates", loc="left")
-    ax.legend(frameon=False)
+    numbers = range(1, steps + 1)
+    curves = {name: (numbers, [*map(f, numbers)]) for name, f in schedules.items()}
+    title = "Three starts; after a tenth of the run, the same rates"
+    learning_curves(curves, title=title, ylabel="rate", ax=ax)
+    ax.set_ylim(bottom=0)
     plt.show()
 
 

@@ -1,10 +1,9 @@
-"""Drawings of lesson 10: the rate of a run, and what leaving sentences out does."""
+"""A drawing of lesson 10: what leaving sentences out does."""
 
 import matplotlib.pyplot as plt
 import pandas as pd
 
 from helpers.plots.style import COLOURS
-from helpers.training import cosine_rate
 
 LEFT_OUT = {
     "nothing": "nothing",
@@ -13,34 +12,6 @@ LEFT_OUT = {
 }
 FOODS = "some good soup", "some beautiful soup", "some beautiful cakes"
 MARKS = "os^"
-
-
-def rate(steps_per_epoch: int, epochs: int, peak: float) -> None:
-    """The rate at each step of a run, and where its epochs begin."""
-    steps = steps_per_epoch * epochs
-    rates = [cosine_rate(i / steps, peak=peak, warmup=0.1) for i in range(steps + 1)]
-    _, ax = plt.subplots(figsize=(5.4, 2.6))
-    ax.plot(rates, color=COLOURS[0])
-    for epoch in range(epochs):
-        start = epoch * steps_per_epoch
-        ax.axvline(start, color="grey", linestyle=":", linewidth=0.8)
-        ax.text(
-            start + steps_per_epoch / 2, peak * 1.06, epoch + 1, ha="center", fontsize=9
-        )
-    ax.text(-0.02 * steps, peak * 1.06, "epoch", ha="right", fontsize=9)
-    ax.axvspan(0, steps / 10, color=COLOURS[1], alpha=0.25, linewidth=0)
-    ax.text(steps / 9, peak * 0.06, "← warm-up", fontsize=9)
-    ax.plot(steps / 20, peak / 2, "ko", markersize=5)
-    ax.text(steps / 9, peak / 2, f"← step {steps // 20}", va="center", fontsize=9)
-    ax.set(
-        xlabel="step",
-        ylabel="rate",
-        xlim=(0, steps),
-        ylim=(0, peak * 1.18),
-        yticks=[0, peak / 2, peak],
-    )
-    ax.set_title(f"One run: {epochs} epochs of new batches, one rate", pad=10)
-    plt.show()
 
 
 def soups(table: pd.DataFrame) -> None:

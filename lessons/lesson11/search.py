@@ -1,7 +1,6 @@
 """Beam search for one sentence, and small worlds in which to try it (lesson 11)."""
 
 import copy
-import itertools
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
@@ -11,8 +10,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from helpers import BOS, EOS, PAD
-
-WORDS = (1, 4, 5, 6)  # with EOS, PAD and BOS a vocabulary of seven
 
 
 def beam_search(
@@ -61,15 +58,6 @@ def random_scores(seed: int, vocabulary: int = 7) -> Callable[[Sequence[int]], T
         return logits.log_softmax(dim=0)
 
     return lambda tokens: scores_after(f"{seed} {[*map(int, tokens)]}").clone()
-
-
-def all_sentences(longest: int) -> list[list[int]]:
-    """Every sentence of WORDS that ends, or is cut off, within `longest` tokens."""
-    return [
-        [*some, *([EOS] if size < longest else [])]
-        for size in range(longest + 1)
-        for some in itertools.product(WORDS, repeat=size)
-    ]
 
 
 @torch.no_grad()

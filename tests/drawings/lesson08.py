@@ -20,26 +20,12 @@ def shapes(source_length, target_length):
     draw.draw_shapes(source, target, (words, words), config)
 
 
-def bar():
-    names = (
-        "token vectors",
-        "encoder self-attention",
-        "decoder self-attention",
-        "cross-attention",
-        "encoder feed-forward",
-        "decoder feed-forward",
-        "norms",
-    )
-    counts = dict(zip(names, (30, 10, 10, 10, 20, 20, 0), strict=True))
-    draw.parameter_bar(counts, title="A bar")
-
-
 DRAWINGS = {
     "shapes": lambda: shapes(10, 12),
     "shapes_of_shorter_ones": lambda: shapes(8, 7),
-    "bar": bar,
-    "memory": lambda: draw.memory_bar(
-        {"four for each weight": 1, "activations": 13, "start of backward": 7},
-        title="Memory",
+    "bar": lambda: draw.bar(
+        {"token\nvectors": 30, "cross-attention": 10, "norms": 0.2, "other": 59.8},
+        title="A bar",
+        xlabel="parameters",
     ),
 }

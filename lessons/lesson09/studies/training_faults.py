@@ -9,7 +9,8 @@ from collections.abc import Iterator
 
 import torch
 
-from lessons.lesson09.exercises import SIGNS, run_with
+from lessons.lesson09.exercises import SIGNS
+from lessons.lesson09.faulty import run_with
 
 SEEDS = range(3)
 CLIPPED = ", clipped"

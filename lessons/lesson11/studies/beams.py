@@ -10,7 +10,6 @@ Last, how many of all new sentences, and of all new combinations of known words
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 
 from helpers import EOS
@@ -18,9 +17,8 @@ from helpers.batching import make_batch, pad
 from helpers.corpus import toy_corpus
 from helpers.decoding import beam_search, translate_ids
 from helpers.evaluation import bleu, exact_match
-from helpers.training import Trainer
 from helpers.translator.model import Translator
-from helpers.translator.recipes import RECIPES, build, load_text, trained_toy
+from helpers.translator.recipes import trained_toy
 from lessons.lesson11.search import log_probability, scaled
 
 SEEDS = range(3)
@@ -34,22 +32,12 @@ LONGEST = 30
 def rows(*, tiny: bool = False) -> Iterator[dict]:
     """A row for each model and way to search; `tiny`: of one model, on 4 sentences."""
     if tiny:
-        yield from unsure(0, of_eight_sentences(), sentences=4)
+        yield from unsure(0, trained_toy(epochs=1), sentences=4)
         return
     for seed in SEEDS:
         yield from unsure(seed, trained_toy(epochs=1, seed=seed))
     for seed in SEEDS[:2]:  # these take seven times as long
         yield from sure(seed, trained_toy(seed=seed))
-
-
-def of_eight_sentences() -> Translator:
-    """The toy translator, trained for an epoch on next to nothing."""
-    recipe, text = RECIPES["toy"], load_text("toy")
-    translator = build(recipe, text)
-    pairs = translator.encode_pairs(text.train[:8])
-    training = replace(recipe.training, epochs=1)
-    Trainer(translator.model, pairs, pairs, training).fit()
-    return translator
 
 
 def unsure(seed: int, translator: Translator, **options: int) -> Iterator[dict]:
@@ -92,8 +80,7 @@ def measure(
     lone: how many outputs are a question mark alone.
     """
     model = scaled(translator.model, factor)
-    chosen = getattr(toy_corpus(), split)[:sentences]
-    pairs = [(pair.source, pair.target) for pair in chosen]
+    pairs = [(x.source, x.target) for x in getattr(toy_corpus(), split)[:sentences]]
     sources, references = zip(*pairs, strict=True)
     ids = translate_ids(
         model,
