@@ -3,11 +3,9 @@
 from functools import partial
 
 import pytest
-import torch
 
 from lessons.lesson15 import exercises, hunt
 from lessons.lesson15.breaking import small_model
-from transformer_checkup import properties
 from transformer_checkup.properties import CHECKS, Subject, failing
 
 PLANTED = [(fault, place) for fault, f in hunt.FAULTS.items() for place in f.places]
@@ -23,26 +21,6 @@ def test_a_planted_fault_is_told_from_the_others_by_its_checks(fault, place):
     assert {*failing(subject, only=asked)} == {*hunt.FAULTS[fault].seen_by}
 
 
-def test_a_fault_without_a_check_differs_from_the_reference():
-    reference = small_model(0).eval()
-    model = hunt.plant(small_model(0).eval(), *hunt.secret(5))
-    assert hunt.secret(5) == ("decoder.layers.1.self_attention", "does not scale")
-    batch = Subject(reference, 50, 60).sentences()
-    place = properties.first_difference(model, reference, *batch)
-    assert place == "decoder.layers.1.self_attention.output_projection"
-
-
-def test_hidden_words_show_only_where_the_target_is_short():
-    reference = small_model(0).eval()
-    model = hunt.plant(small_model(0).eval(), *hunt.secret(7))
-    source, target = torch.arange(4, 10)[None], torch.arange(4, 10)[None]
-    seen = [
-        properties.first_difference(model, reference, source, target[:, :n])
-        for n in (6, 1)
-    ]
-    assert seen == ["none", "decoder.layers.1.cross_attention.output_projection"]
-
-
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
@@ -50,7 +28,6 @@ def test_hidden_words_show_only_where_the_target_is_short():
         (7, "✗ give two texts: (module, fault)"),
         (("decoder", "is tired"), "✗ the fault is one of these: sees the future, "),
         (("decoder", "sees padding"), "“sees padding”, PADs behind a source would "),
-        (("decoder", "does not scale"), "a model would differ from `own` alone"),
         (
             ("decoder.layers.0.cross_attention", "hides words"),
             "✓ this is the fault\n✗ it sits in another module",
@@ -59,8 +36,6 @@ def test_hidden_words_show_only_where_the_target_is_short():
             ("decoder.layers.1.cross_attention.banana", "hides words"),
             "✓ this is the fault\n✗ no module has this name",
         ),
-        (("layers.1.cross_attention", "hides words"), "✗ no module has this name"),
-        (("decoder.layers.1.cross_attention", "hides words"), "✓ found: "),
         (
             ["decoder.layers.1.cross_attention.output_projection", "hides words"],
             "✓ found: ",

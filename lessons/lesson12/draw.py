@@ -2,10 +2,8 @@
 
 from collections.abc import Sequence
 
-from matplotlib.axes import Axes
-
 from helpers.plots import drawing
-from helpers.plots.drawing import ROLES, Block
+from helpers.plots.drawing import ROLES
 
 
 def draw_routes(english: Sequence[str], french: Sequence[str], at: int) -> None:
@@ -40,42 +38,24 @@ def draw_patch(
     """The two runs of the encoder, and the one vector that is put in."""
     title = "A patch: one vector of the donor's run is put in"
     ax = drawing.canvas(5.05, 3.2, title=title)
-    levels = ["embedded", "after\nlayer 1", "memory"]
-    for i, name in enumerate(levels):
+    for i, name in enumerate(["embedded", "after\nlayer 1", "memory"]):
         drawing.write(ax, (0.05, 1.0 + 0.62 * i), name, size=9.5, align="left")
-    ours = _run(ax, sentence, 0.98, "input", "sentence", level, place)
-    theirs = _run(ax, donor, 3.16, "query", "donor", level, place)
-    start, end = theirs[level][place].top, ours[level][place].top
-    style = {"colour": ROLES["mask"], "width": 2.2, "bend": 0.25}
-    drawing.arrow(ax, start, end, **style)
-
-
-def _run(
-    ax: Axes,
-    words: Sequence[str],
-    left: float,
-    role: str,
-    name: str,
-    level: int,
-    place: int,
-) -> list[list[Block]]:
-    """The vectors of one sentence, level by level; the one of the patch is marked."""
-    rows = []
-    for i in range(3):
-        row = []
+    ends = []
+    runs = (("sentence", sentence, 0.98, "input"), ("donor", donor, 3.16, "query"))
+    for name, words, left, role in runs:
+        drawing.write(ax, (left + 0.21 * (len(words) - 1), 0.3), name, size=10)
         for j, word in enumerate(words):
-            middle = left + 0.42 * j, 1.0 + 0.62 * i
-            put_in = (i, j) == (level, place)
-            look = "mask" if put_in else role
-            row.append(
-                drawing.operation(ax, middle, "", role=look, width=0.34, height=0.3)
-            )
-            if i == 0:
-                drawing.write(ax, (middle[0], 0.66), word, size=10)
-            else:
-                below = rows[-1][j]
-                drawing.arrow(ax, below.top, row[j].bottom, colour=drawing.HIDDEN)
-        rows.append(row)
-    middle = left + 0.21 * (len(words) - 1)
-    drawing.write(ax, (middle, 0.3), name, size=10)
-    return rows
+            x, below = left + 0.42 * j, None
+            drawing.write(ax, (x, 0.66), word, size=10)
+            for i in range(3):
+                look = {"role": role, "width": 0.34, "height": 0.3}
+                if (i, j) == (level, place):
+                    look["role"] = "mask"
+                block = drawing.operation(ax, (x, 1.0 + 0.62 * i), "", **look)
+                if below:
+                    drawing.arrow(ax, below.top, block.bottom, colour=drawing.HIDDEN)
+                if (i, j) == (level, place):
+                    ends.append(block.top)
+                below = block
+    style = {"colour": ROLES["mask"], "width": 2.2, "bend": 0.25}
+    drawing.arrow(ax, ends[1], ends[0], **style)

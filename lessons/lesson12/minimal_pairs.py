@@ -4,12 +4,11 @@ All are of five words, as in "he sees the dog." and "il voit le chien.", and the
 of both languages stand at the same places.
 """
 
-from collections.abc import Callable
 from random import Random
 
 from helpers.corpus.alignments import SentencePair, sentence_pair
 from helpers.corpus.grammar import nouns_of, pick, subject_pronoun
-from helpers.corpus.phrases import Phrase, clause, noun_phrase, phrase
+from helpers.corpus.phrases import clause, noun_phrase, phrase
 from helpers.corpus.words import PRONOUNS, TRANSITIVE, Noun, Verb, elides
 from helpers.text import split_words
 
@@ -25,47 +24,27 @@ def noun_pairs(fact: str, count: int, seed: int) -> Pairs:
 
     Other gender: "the dog", "the cow" (le chien, la vache). Other first sound: "the
     dog", "the bird" (le chien, l'oiseau), of one gender. Other number: "the dog", "the
-    dogs" (le chien, les chiens).
+    dogs" (le chien, les chiens). No two pairs begin with the same sentence.
     """
-
-    def draw(rng: Random) -> tuple[Phrase, Phrase]:
+    rng, found = Random(seed), {}
+    while len(found) < count:
         verb = pick(rng, VERBS)
         subject = subject_pronoun(*pick(rng, PRONOUNS)[:4])
         first = pick(rng, objects_of(verb))
         others = [noun for noun in objects_of(verb) if differ(first, noun, fact)]
         if not others:
-            return draw(rng)
+            continue
         nouns, plurals = (first, pick(rng, others)), (False, fact == "number")
         objects = [
             noun_phrase(noun, "the", "object", plural=plural)
             for noun, plural in zip(nouns, plurals, strict=True)
         ]
-        both = [clause(subject, verb, thing) for thing in objects]
-        return tuple(both if rng.random() < 0.5 else both[::-1])
-
-    return drawn(draw, count, seed)
-
-
-def subject_pairs(count: int, seed: int) -> Pairs:
-    """The subject in the singular and in the plural, as in "the dogs see the cow."."""
-
-    def draw(rng: Random) -> tuple[Phrase, Phrase]:
-        verb = pick(rng, VERBS)
-        nouns = [noun for noun in nouns_of("person") if "related" not in noun.kinds]
-        nouns = [noun for noun in nouns if differ(noun, noun, "number")]
-        subject = pick(rng, nouns)
-        thing = pick(rng, [noun for noun in objects_of(verb) if noun is not subject])
-        both = [
-            clause(
-                noun_phrase(subject, "the", "subject", plural=plural),
-                verb,
-                noun_phrase(thing, "the", "object"),
-            )
-            for plural in (False, True)
-        ]
-        return tuple(both if rng.random() < 0.5 else both[::-1])
-
-    return drawn(draw, count, seed)
+        end = phrase(".", ".", "end")
+        pair = [sentence_pair(clause(subject, verb, x) + end) for x in objects]
+        pair = pair if rng.random() < 0.5 else pair[::-1]
+        if len({len(split_words(p.target)) for p in pair}) == 1:
+            found.setdefault(pair[0].source, tuple(pair))
+    return [*found.values()]
 
 
 def objects_of(verb: Verb) -> list[Noun]:
@@ -86,14 +65,3 @@ def differ(one: Noun, other: Noun, fact: str) -> bool:
     if fact == "gender":
         return one.gender != other.gender and not any(vowels)
     return one.gender == other.gender and vowels == (False, True)
-
-
-def drawn(draw: Callable, count: int, seed: int) -> Pairs:
-    """So many pairs, no two with the same first sentence."""
-    rng, found = Random(seed), {}
-    while len(found) < count:
-        end = phrase(".", ".", "end")
-        pair = [sentence_pair(part + end) for part in draw(rng)]
-        if len({len(split_words(p.target)) for p in pair}) == 1:
-            found.setdefault(pair[0].source, tuple(pair))
-    return [*found.values()]

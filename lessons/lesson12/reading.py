@@ -81,17 +81,16 @@ def record_contexts(model: nn.Module) -> Iterator[dict[str, Tensor]]:
             hook.remove()
 
 
-def same_article(articles: Tensor, nouns: Tensor | None = None) -> Tensor:
-    """For each row, the number of another row with the same article, (batch,).
+def same_article(articles: Tensor, nouns: Tensor) -> Tensor:
+    """For each row, another row with the same article and another noun, (batch,).
 
-    Given the nouns, too, (batch,), it has another noun, if none fills half of its rows.
+    The noun is another if none fills half of the article's rows.
     """
     order = torch.arange(len(articles))
     for article in articles.unique():
-        rows, step = (articles == article).nonzero()[:, 0], 1
-        if nouns is not None:
-            rows = rows[nouns[rows].argsort(stable=True)]
-            step = nouns[rows].unique(return_counts=True)[1].max().item()
+        rows = (articles == article).nonzero()[:, 0]
+        rows = rows[nouns[rows].argsort(stable=True)]
+        step = nouns[rows].unique(return_counts=True)[1].max().item()
         order[rows] = rows.roll(step)
     return order
 

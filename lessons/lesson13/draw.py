@@ -1,4 +1,4 @@
-"""Drawings of lesson 13: merges, and the bootstrap."""
+"""Drawings of lesson 13: merges, and scores of resamples."""
 
 from collections.abc import Mapping, Sequence
 
@@ -46,28 +46,6 @@ def _join(pieces: Sequence[str], left: str, right: str) -> list[str]:
         else:
             joined.append(piece)
     return joined
-
-
-def draw_bootstrap(draws: Sequence[Sequence[int]], scores: Sequence[float]) -> None:
-    """Test sentences by number, resamples of them, and the score of each resample."""
-    sentences = len(draws[0])
-    ax = drawing.canvas(
-        5.1, 0.42 * len(draws) + 1.1, title="A resample: as many, with replacement"
-    )
-    look = {"width": 0.34, "gap": 0.08, "height": 0.28}
-    top = 0.42 * len(draws) + 0.5
-    drawing.write(ax, (1.05, top), "test set", size=10, align="right")
-    drawing.tokens(ax, [*map(str, range(1, sentences + 1))], (1.35, top), **look)
-    for number, (rows, score) in enumerate(zip(draws, scores, strict=True)):
-        y = top - 0.52 - 0.42 * number
-        name = f"resample {number + 1}"
-        drawing.write(ax, (1.05, y), name, size=10, align="right")
-        names = [str(row + 1) for row in rows]
-        blocks = drawing.tokens(ax, names, (1.35, y), role="attention", **look)
-        end = blocks[-1].right[0] + 0.5, y
-        drawing.arrow(ax, blocks[-1].right, end)
-        drawing.write(ax, (end[0] + 0.06, y), f"{score:.1f}", size=10, align="left")
-    drawing.write(ax, (end[0] + 0.06, top), "BLEU", size=10, align="left")
 
 
 def resampled(scores: Mapping[str, Tensor], differences: Mapping[str, Tensor]) -> None:

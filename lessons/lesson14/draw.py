@@ -1,4 +1,4 @@
-"""Drawings of lesson 14: parts of a batch, the ring, what can be cut."""
+"""Drawings of lesson 14: parts of a batch, two processes, and the ring."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,7 +8,7 @@ from matplotlib.patches import Rectangle
 from torch import Tensor
 
 from helpers.plots import drawing
-from helpers.plots.drawing import HIDDEN, INK, ROLES, Block
+from helpers.plots.drawing import INK, ROLES, Block
 from helpers.plots.style import COLOURS, MARKERS
 
 
@@ -53,20 +53,17 @@ def draw_ring(rows: Tensor) -> None:
         return 1.62 + rank * 1.6 + (piece - 1) * cell, 4.2 - 0.95 * line
 
     for line, name in enumerate(["start", "add", "add", "hand out", "hand out"]):
-        if line:
-            before = now.clone()
-            for rank in range(3):
-                piece, following = (rank - line + 1) % 3, (rank + 1) % 3
-                (x, y), (to_x, to_y) = (
-                    middle(line - 1, rank, piece),
-                    middle(line, following, piece),
-                )
-                ends = (x, y - cell / 2), (to_x, to_y + cell / 2)
-                colour = INK if rank < 2 else "#7A7A7A"
-                look = {"width": 1.3 if rank < 2 else 0.8, "colour": colour}
-                drawing.arrow(ax, *ends, **look)
-                kept = before[following, piece] * (name == "add")
-                now[following, piece] = kept + before[rank, piece]
+        before = now.clone()
+        for rank in range(3 * (line > 0)):
+            piece, following = (rank - line + 1) % 3, (rank + 1) % 3
+            x, y = middle(line - 1, rank, piece)
+            to_x, to_y = middle(line, following, piece)
+            look = {"width": 1.3, "colour": INK}
+            if following == 0:  # from the last process to the first, behind the others
+                look = {"width": 0.8, "colour": "#7A7A7A"}
+            drawing.arrow(ax, (x, y - cell / 2), (to_x, to_y + cell / 2), **look)
+            kept = before[following, piece] * (name == "add")
+            now[following, piece] = kept + before[rank, piece]
         drawing.write(ax, (0.08, 4.2 - 0.95 * line), name, size=11, align="left")
         for rank, numbers in enumerate(now.tolist()):
             for piece, number in enumerate(numbers):
@@ -79,70 +76,6 @@ def draw_ring(rows: Tensor) -> None:
     for rank in range(3):
         x, y = middle(0, rank, 1)
         drawing.write(ax, (x, y + 0.42), f"process {rank}", size=11)
-
-
-# Of the sentences, of a layer's two matrices, what is computed with, and what is sent.
-CUTS = {
-    "data parallel": ("half", "all", "all weights", "gradients, once a step"),
-    "FSDP": ("half", "rows", "gathered layers", "weights and gradients"),
-    "tensor parallel": ("all", "both", "its own parts", "sums, once a sublayer"),
-    "pipeline": ("all", "layers", "its own layers", "states between layers"),
-}
-
-
-def draw_cuts() -> None:
-    """What each of two devices holds of the batch and of the weights, four ways.
-
-    A device has a column of four sentences, and four layers of two matrices. Pale is
-    what it gathers for a moment.
-    """
-    ax = drawing.canvas(5.4, 5.7)
-    title = "What each device holds: sentences (blue), weights (orange)"
-    drawing.write(ax, (0.1, 5.52), title, size=12, align="left")
-    for number, (name, (batch, weights, uses, sends)) in enumerate(CUTS.items()):
-        x, y = 0.25 + 2.7 * (number % 2), 5.0 - 2.6 * (number // 2)
-        drawing.write(ax, (x, y), name, size=12, align="left")
-        for device in range(2):
-            here = x + 1.2 * device
-            for row in range(4):
-                low, own = y - 0.55 - 0.24 * row, row // 2 == device
-                sentence = (0, 0, 1, batch == "all" or own)
-                _held(ax, (here, low), "query", sentence)
-                for i in range(2):
-                    above, right = (
-                        (0, (1 - device) / 2, 1, 0.5),
-                        (device / 2, 0, 0.5, 1),
-                    )
-                    part = {
-                        "all": (0, 0, 1, 1),
-                        "rows": above,
-                        "both": above if i else right,
-                        "layers": (0, 0, 1, own),
-                    }[weights]
-                    place, pale = (here + 0.35 + 0.26 * i, low), weights == "rows"
-                    _held(ax, place, "key", part, rest=0.2 * pale)
-            drawing.write(ax, (here + 0.43, y - 1.46), f"device {device}", size=10)
-        for line, text in enumerate((f"computes with {uses}", f"sends {sends}")):
-            place = x, y - 1.72 - 0.26 * line
-            drawing.write(ax, place, text, size=10, align="left")
-
-
-def _held(
-    ax: Axes,
-    corner: tuple[float, float],
-    role: str,
-    part: tuple[float, float, float, float],
-    rest: float = 0,
-) -> None:
-    """A square, of which a part (left, bottom, width, height) is held."""
-    size, (left, bottom, *sides) = 0.2, part
-    start = corner[0] + size * left, corner[1] + size * bottom
-    look = {"fc": drawing.tint(role, rest), "ec": HIDDEN, "lw": 0.8}
-    ax.add_patch(Rectangle(corner, size, size, zorder=2, **look))
-    look = {"fc": drawing.tint(role, 0.75), "ec": ROLES[role], "lw": 0.8}
-    if all(sides):
-        sides = (size * side for side in sides)
-        ax.add_patch(Rectangle(start, *sides, zorder=2, **look))
 
 
 def draw_errors(measured: Mapping[str, Sequence[tuple[float, float]]]) -> None:

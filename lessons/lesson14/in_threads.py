@@ -1,8 +1,8 @@
 """Processes in a ring, played by threads: for an exercise of lesson 14."""
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
-from threading import Thread
 from typing import Any
 
 from torch import Tensor
@@ -22,11 +22,9 @@ def in_threads(function: Callable, rows: Sequence[Tensor]) -> tuple[list, list]:
     """
     count = len(rows)
     boxes: list[SimpleQueue] = [SimpleQueue() for _ in rows]  # None: nothing will come
-    results: list[Any] = [None] * count
     sent: list[list[int]] = [[] for _ in rows]
-    errors: list[BaseException | None] = [None] * count
 
-    def process(rank: int) -> None:
+    def process(rank: int) -> Any:
         own, following = boxes[rank], boxes[(rank + 1) % count]
 
         def exchange(piece: Tensor) -> Tensor:
@@ -39,24 +37,17 @@ def in_threads(function: Callable, rows: Sequence[Tensor]) -> tuple[list, list]:
             came = own.get()
             if came is None:
                 own.put(None)
-                text = (
-                    f"process {rank} waits for a piece of process {(rank - 1) % count}"
-                )
-                raise Stuck(f"{text}, which has ended: all must exchange equally often")
+                text = f"process {rank} waits for a piece of one that has ended"
+                raise Stuck(f"{text}: all must exchange equally often")
             return came
 
         try:
-            results[rank] = function(rows[rank].clone(), rank, count, exchange)
-        except (Exception, SystemExit) as error:
-            errors[rank] = error
+            return function(rows[rank].clone(), rank, count, exchange)
         finally:
             following.put(None)
 
-    threads = [Thread(target=process, args=(i,), daemon=True) for i in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if found := [error for error in errors if error]:
-        raise next((e for e in found if not isinstance(e, Stuck)), found[0])
-    return results, sent
+    with ThreadPoolExecutor(count) as pool:
+        futures = [pool.submit(process, rank) for rank in range(count)]
+    if errors := [future.exception() for future in futures if future.exception()]:
+        raise next((e for e in errors if not isinstance(e, Stuck)), errors[0])
+    return [future.result() for future in futures], sent

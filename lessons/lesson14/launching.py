@@ -1,4 +1,4 @@
-"""Call functions of a notebook in several processes, by torchrun (lesson 14)."""
+"""Call a function of a notebook in several processes, by torchrun (lesson 14)."""
 
 import ast
 import inspect
@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -19,8 +19,6 @@ SECONDS = 300  # after so many a launch is given up
 SURROUNDINGS = {
     "CUDA_VISIBLE_DEVICES": "-1",  # all experiments are made on CPUs
     "OMP_NUM_THREADS": "1",  # a core for each process
-    # Processes that are started again would look for the old ones: PyTorch's 135712.
-    "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
     "TQDM_DISABLE": "1",
     "PYTHONUTF8": "1",
 }
@@ -30,47 +28,37 @@ from torch import distributed as dist
 from helpers.scale.processes import process_group
 
 with process_group():
-    for function in ({names},):
-        given = torch.load("given.pt", weights_only=False)
-        result = function(*given)
-        torch.save(result, f"{{function.__name__}}-{{dist.get_rank()}}.pt")
+    result = {name}(*torch.load("given.pt", weights_only=False))
+    torch.save(result, f"{{dist.get_rank()}}.pt")
 """
 
 
-def launch(
-    *functions: Callable, given: tuple = (), processes: int = 2, restarts: int = 0
-) -> dict[str, list]:
-    """{function's name: what it returned in each process}, in a new folder.
+def launch(function: Callable, *, given: tuple = (), processes: int = 2) -> list[Any]:
+    """What the function returned in each process, called with its own copy of `given`.
 
-    The functions' texts become a script, with all that they use of the notebook; each
-    is called with its own copy of `given`. What the processes print is printed.
+    The function's text becomes a script, with all that it uses of the notebook.
     RuntimeError, with the processes' own messages, where one fails.
     """
-    names = [function.__name__ for function in functions]
-    script = "\n".join([*_texts(functions), MAIN.format(names=", ".join(names))])
+    script = "\n".join([*_texts(function), MAIN.format(name=function.__name__)])
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "script.py").write_text(script, "utf-8")
         torch.save(given, folder / "given.pt")
-        said = torchrun(folder, "script.py", processes=processes, restarts=restarts)
-        print(said, end="")
-        return {
-            name: [
-                torch.load(folder / f"{name}-{rank}.pt", weights_only=False)
-                for rank in range(processes)
-            ]
-            for name in names
-        }
+        torchrun(folder, "script.py", processes=processes)
+        files = [folder / f"{rank}.pt" for rank in range(processes)]
+        return [torch.load(file, weights_only=False) for file in files]
 
 
-def torchrun(folder: Path, script: str, *, processes: int, restarts: int = 0) -> str:
+def torchrun(folder: Path, script: str, *, processes: int) -> str:
     """What the script has printed in `folder`, run in so many processes."""
+    course, yours = Path(__file__).parents[2], mine.path()
+    paths = [str(course)] + ([str(yours.parent)] if yours else [])
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     command += ["--local-addr=localhost", f"--nproc-per-node={processes}"]
     ended = subprocess.run(
-        [*command, f"--max-restarts={restarts}", script],
+        [*command, script],
         cwd=folder,
-        env=os.environ | SURROUNDINGS | {"PYTHONPATH": os.pathsep.join(_folders())},
+        env=os.environ | SURROUNDINGS | {"PYTHONPATH": os.pathsep.join(paths)},
         capture_output=True,
         encoding="utf-8",
         timeout=SECONDS,
@@ -80,22 +68,16 @@ def torchrun(folder: Path, script: str, *, processes: int, restarts: int = 0) ->
     return ended.stdout
 
 
-def _folders() -> list[str]:
-    """Where the script finds the course, and the learner's parts, if any."""
-    course, yours = Path(__file__).parents[2], mine.path()
-    return [str(course)] + ([str(yours.parent)] if yours else [])
-
-
-def _texts(functions: Sequence[Callable]) -> list[str]:
-    """The functions, those that they call, and the imports that they need."""
-    imports, texts, waiting = set(), {}, [*functions]
+def _texts(function: Callable) -> list[str]:
+    """The function, those that it calls, and the imports that they need."""
+    imports, texts, waiting = set(), {}, [function]
     while waiting:
         function = waiting.pop()
         if function.__name__ in texts:
             continue
         text = texts[function.__name__] = inspect.getsource(function)
-        names = (node.id for node in ast.walk(ast.parse(text)) if _is_name(node))
-        for name in names:
+        nodes = ast.walk(ast.parse(text))
+        for name in (node.id for node in nodes if isinstance(node, ast.Name)):
             thing = function.__globals__.get(name)
             if isinstance(thing, ModuleType):
                 imports.add(f"import {thing.__name__} as {name}")
@@ -116,7 +98,3 @@ def _home(thing: Any, name: str) -> str:
     own += [module for module in sys.modules if module.startswith("helpers.")]
     found = (m for m in own if getattr(sys.modules.get(m), name, None) is thing)
     return "" if thing is None else next(found, "")
-
-
-def _is_name(node: ast.AST) -> bool:
-    return isinstance(node, ast.Name)

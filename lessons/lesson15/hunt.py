@@ -50,30 +50,26 @@ def _drops_out(module: nn.Module) -> None:
 
 def _unscaled(attention: nn.Module) -> None:
     """The scores go into the softmax as they are; the rest is computed as before."""
+    context = {}
 
-    def joined(
-        module: nn.Module,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Tensor | None = None,
-    ) -> Tensor:
-        projections = "query_projection", "key_projection", "value_projection"
+    def before(
+        module: nn.Module, sides: tuple[Tensor, ...], named: dict[str, Tensor]
+    ) -> None:
+        names = "query", "key", "value"
+        given = dict(zip((*names, "mask"), sides, strict=False)) | named
         heads = [
-            getattr(module, name)(x).unflatten(2, (module.n_heads, -1)).transpose(1, 2)
-            for name, x in zip(projections, (query, key, value), strict=True)
+            getattr(module, f"{name}_projection")(given[name])
+            .unflatten(2, (module.n_heads, -1))
+            .transpose(1, 2)
+            for name in names
         ]
-        context = F.scaled_dot_product_attention(*heads, mask, scale=1.0)
-        return context.transpose(1, 2).flatten(2)
-
-    def before(module: nn.Module, inputs: tuple, named: dict) -> None:
-        module.output_projection.unscaled = joined(module, *inputs, **named)
-
-    def instead(projection: nn.Module, inputs: tuple) -> Tensor:
-        return projection.__dict__.pop("unscaled")
+        mixed = F.scaled_dot_product_attention(*heads, given.get("mask"), scale=1.0)
+        context["unscaled"] = mixed.transpose(1, 2).flatten(2)
 
     attention.register_forward_pre_hook(before, with_kwargs=True)
-    attention.output_projection.register_forward_pre_hook(instead)
+    attention.output_projection.register_forward_pre_hook(
+        lambda projection, inputs: context.pop("unscaled")
+    )
 
 
 @dataclass(frozen=True)

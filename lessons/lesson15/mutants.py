@@ -39,9 +39,11 @@ class OpenAttention(MultiHeadAttention):
     def scale(self, scores):
         return scores / math.sqrt(self.query_projection.out_features // self.n_heads)
 
-    def weigh(self, scores, mask):
-        hidden = torch.finfo(scores.dtype).min
-        return scores.masked_fill(~mask, hidden).softmax(dim=-1)
+    def weigh(self, scores, mask, dim=-1):
+        return scores.masked_fill(~mask, self.hidden(scores)).softmax(dim)
+
+    def hidden(self, scores):
+        return torch.finfo(scores.dtype).min
 
     def mix(self, weights, keys, values):
         return weights @ values
@@ -65,18 +67,14 @@ class ViewedHeads(OpenAttention):
 
 
 @mutant(
-    "softmax over the queries",
-    "causal",
-    "padding invariant",
-    "steps equal parallel",
-    "attention is sound",
+    *("softmax over the queries", "causal", "padding invariant"),
+    *("steps equal parallel", "attention is sound"),
 )
 class QueriesCompete(OpenAttention):
     """dim=-2 for dim=-1: the shape stays, the rows no longer sum to 1."""
 
     def weigh(self, scores, mask):
-        hidden = torch.finfo(scores.dtype).min
-        return scores.masked_fill(~mask, hidden).softmax(dim=-2)
+        return super().weigh(scores, mask, dim=-2)
 
 
 @mutant(
@@ -106,7 +104,10 @@ class LengthFirst(Encoder):
 # --- What is hidden, and what is not --------------------------------------------------
 
 
-@mutant("no causal mask", "causal", "steps equal parallel", "attention is sound")
+FUTURE_SEEN = "causal", "steps equal parallel", "attention is sound"
+
+
+@mutant("no causal mask", *FUTURE_SEEN)
 class SeesTheFuture(Transformer):
     """The decoder's mask hides the padding and forgets the future."""
 
@@ -115,12 +116,7 @@ class SeesTheFuture(Transformer):
         return self.decoder(x, memory, padding_mask(target), padding_mask(source))
 
 
-@mutant(
-    "causal mask one place too wide",
-    "causal",
-    "steps equal parallel",
-    "attention is sound",
-)
+@mutant("causal mask one place too wide", *FUTURE_SEEN)
 class SeesOneAhead(Transformer):
     """tril(1) for tril(): the diagonal above, where the answer stands, is open."""
 
@@ -198,11 +194,8 @@ class MixesKeys(OpenAttention):
 
 
 @mutant(
-    "the memory is ignored",
-    "order aware",
-    "attention is sound",
-    "all parameters learn",
-    "overfits one batch",
+    *("the memory is ignored", "order aware", "attention is sound"),
+    *("all parameters learn", "overfits one batch"),
 )
 class ReadsItself(Transformer):
     """One name for two things: the decoder is handed its own input as memory."""
@@ -248,16 +241,16 @@ def listed_layers(model):
 class MinusABillion(OpenAttention):
     """Far below any score, and far below what 16 bits can hold."""
 
-    def weigh(self, scores, mask):
-        return scores.masked_fill(~mask, -1e9).softmax(dim=-1)
+    def hidden(self, scores):
+        return -1e9
 
 
 @mutant("hidden scores filled with -inf", "finite without source")
 class MinusInfinity(OpenAttention):
     """It hides well as long as one key is left: a softmax over nothing is NaN."""
 
-    def weigh(self, scores, mask):
-        return scores.masked_fill(~mask, -math.inf).softmax(dim=-1)
+    def hidden(self, scores):
+        return -math.inf
 
 
 # --- No property tells them from sound ones -------------------------------------------

@@ -1,7 +1,6 @@
 """Translators with a fault, trained for seconds on short sentences (lesson 15)."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
 
 import torch
@@ -16,13 +15,10 @@ from helpers.decoding import translate_ids
 from helpers.evaluation import exact_match
 from helpers.masks import decoder_mask, padding_mask
 from helpers.settings import TrainingConfig
-from helpers.text import Vocabulary
-from helpers.training import Trainer
-from helpers.transformer import Transformer, TransformerConfig
-from helpers.translator.small import toy_sentences
+from helpers.training import EpochReport, Trainer
+from helpers.transformer import Transformer
+from helpers.translator.small import Sentences, toy_config, toy_sentences
 
-SIZES = {"d_model": 64, "n_heads": 4, "d_ff": 128, "n_layers": 1, "dropout": 0.0}
-SIZES |= {"norm_first": True, "share_embeddings": False}
 BUDGET = {"tokens_per_batch": 192, "peak_rate": 7e-3, "label_smoothing": 0.0}
 
 
@@ -58,22 +54,6 @@ class Patient(OneLength):
         return padding_mask(target)
 
 
-class OnlyHides(OneLength):
-    """The half of the wrong mask that hides words, and shows no padding."""
-
-    def cross_mask(self, target: Tensor, source: Tensor) -> Tensor:
-        """What the target may see of the source."""
-        return padding_mask(source) & padding_mask(target)
-
-
-class OnlyShows(OneLength):
-    """The half of the wrong mask that shows padding, and hides no word."""
-
-    def cross_mask(self, target: Tensor, source: Tensor) -> Tensor:
-        """What the target may see of the source."""
-        return padding_mask(source) | padding_mask(target)
-
-
 class NoSource(Transformer):
     """A Transformer that is given the same word in place of every source."""
 
@@ -89,19 +69,12 @@ class NoSource(Transformer):
 # --- Short sentences, and a short training --------------------------------------------
 
 
-@dataclass(frozen=True)
-class ShortSentences:
-    """Pairs of ids whose source has at most five words, the full stop counted."""
-
-    english: Vocabulary
-    french: Vocabulary
-    train: list[IdPair]  # 2,600
-    held_out: list[IdPair]  # 335, of which 100 are looked at after each epoch
-
-
 @cache
-def short_sentences() -> ShortSentences:
-    """The short sentences of the toy corpus."""
+def short_sentences() -> Sentences:
+    """Pairs whose source has at most five words, the full stop counted.
+
+    2,600 to train on, and 335 held out, of which 100 are looked at after each epoch.
+    """
     corpus, words = toy_corpus(), toy_sentences()
 
     def short(pairs: Sequence[SentencePair]) -> list[IdPair]:
@@ -110,18 +83,7 @@ def short_sentences() -> ShortSentences:
         return [(encode[0](pair.source), encode[1](pair.target)) for pair in chosen]
 
     held_out = short([*corpus.validation, *corpus.test])
-    return ShortSentences(
-        words.english, words.french, short(corpus.train)[:2600], held_out
-    )
-
-
-@dataclass(frozen=True)
-class Run:
-    """A trained model and its losses of the last epoch, in nats."""
-
-    model: Transformer
-    train_loss: float
-    validation_loss: float
+    return Sentences(words.english, words.french, short(corpus.train)[:2600], held_out)
 
 
 def train_short(
@@ -130,35 +92,28 @@ def train_short(
     damage: Callable[[Transformer], None] = lambda model: None,
     seed: int = 0,
     epochs: int = 4,
-) -> Run:
-    """Train a small model of this kind, damaged before."""
+) -> tuple[Transformer, EpochReport]:
+    """Train a small model of this kind, damaged before; its last epoch's report."""
     words = short_sentences()
     torch.manual_seed(seed)
-    config = TransformerConfig(len(words.english), len(words.french), **SIZES)
-    model = kind(config)
+    model = kind(toy_config(n_layers=1))
     damage(model)
     training = TrainingConfig(seed=seed, epochs=epochs, **BUDGET)
-    *_, report = Trainer(model, words.train, words.held_out[:100], training).fit()
-    return Run(model.eval(), report.train_loss, report.validation_loss)
+    *_, report = Trainer(model, words.train, words.validation[:100], training).fit()
+    return model.eval(), report
 
 
 def share_right(model: Transformer, **way) -> float:
     """The share of held-out sentences that are translated exactly, greedily."""
-    words = short_sentences()
-    sources = [source for source, _ in words.held_out]
-    translations = translate_ids(model, sources, max_length=20, **way)
-    return exact_match(translations, [target for _, target in words.held_out])
+    sources, targets = zip(*short_sentences().validation, strict=True)
+    return exact_match(translate_ids(model, sources, max_length=20, **way), targets)
 
 
 def translations(model: Transformer) -> list[tuple[str, str, str]]:
     """(source, what is said, what is due) for each held-out pair, as texts."""
     words = short_sentences()
-    said = translate_ids(model, [s for s, _ in words.held_out], max_length=20)
-    return [
-        (
-            words.english.decode(source),
-            words.french.decode(out),
-            words.french.decode(due),
-        )
-        for (source, due), out in zip(words.held_out, said, strict=True)
-    ]
+    sources, targets = zip(*words.validation, strict=True)
+    said = translate_ids(model, sources, max_length=20)
+    spelt = [map(words.english.decode, sources)]
+    spelt += [map(words.french.decode, ids) for ids in (said, targets)]
+    return [*zip(*spelt, strict=True)]

@@ -9,6 +9,5 @@ DRAWINGS = {
     "ring": lambda: draw.draw_ring(
         torch.tensor([[1.0, 2, 3], [10, 20, 30], [100, 200, 300]])
     ),
-    "cuts": draw.draw_cuts,
     "errors": lambda: draw.draw_errors({"mixed": [(0.4, 0.1), (0.6, 0.2)]}),
 }

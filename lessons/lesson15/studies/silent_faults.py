@@ -2,7 +2,7 @@
 
 A small translator trains for seconds on 2,600 short sentences: soundly, with both sides
 padded to one length, without its source, and with one of four faults. The wrong mask
-and its two halves are mended afterwards, with the same weights.
+is mended afterwards, with the same weights.
 """
 
 import multiprocessing
@@ -15,23 +15,20 @@ from torch.nn import functional as F
 
 from helpers import PAD
 from helpers.decoding import greedy_decode
+from helpers.training import EpochReport
 from helpers.transformer import Transformer
 from lessons.lesson15.mutants import MUTANTS
 from lessons.lesson15.patients import (
     NoSource,
     OneLength,
-    OnlyHides,
-    OnlyShows,
     Patient,
-    Run,
     share_right,
     train_short,
 )
 
 SEEDS = range(5)
 SWAPPED = "cross mask of the target"
-MENDED = {SWAPPED: Patient, "only hides": OnlyHides, "only shows": OnlyShows}
-KINDS = {"none, one length": OneLength, **MENDED, "no source": NoSource}
+KINDS = {"none, one length": OneLength, SWAPPED: Patient, "no source": NoSource}
 UNMASKED = "no padding mask in cross-attention"
 IN_THE_MODEL = "no causal mask", "no scale", UNMASKED
 
@@ -50,32 +47,32 @@ def rows(*, tiny: bool = False) -> Iterator[dict]:
 
 
 def learn(where: tuple[str, int, int]) -> list[dict]:
-    """Train with this fault, and measure; a fault that is mended has a second row."""
+    """Train with this fault, and measure; the one that is mended has a second row."""
     fault, seed, epochs = where
     damage = {"damage": MUTANTS[fault].damage} if fault in IN_THE_MODEL else {}
     kind = KINDS.get(fault, Transformer)
-    run = train_short(kind, seed=seed, epochs=epochs, **damage)
-    found = [measured(fault, seed, run)]
-    if fault in MENDED:
-        run.model.__class__ = OneLength
-        found.append(measured(f"{fault}, then mended", seed, run))
+    model, report = train_short(kind, seed=seed, epochs=epochs, **damage)
+    found = [measured(fault, seed, model, report)]
+    if fault == SWAPPED:
+        model.__class__ = OneLength
+        found.append(measured(f"{fault}, then mended", seed, model, report))
     return found
 
 
-def measured(fault: str, seed: int, run: Run) -> dict:
+def measured(fault: str, seed: int, model: Transformer, report: EpochReport) -> dict:
     """Losses of training in nats per token, and shares of held-out sentences right.
 
     `right_padded` is with 60 PADs behind every source, for two models.
     """
     right_padded = None
     if fault in ("none", UNMASKED):
-        right_padded = round(share_right(run.model, decode=padded(60)), 3)
+        right_padded = round(share_right(model, decode=padded(60)), 3)
     return {
         "fault": fault,
         "seed": seed,
-        "train": round(run.train_loss, 3),
-        "validation": round(run.validation_loss, 3),
-        "right": round(share_right(run.model), 3),
+        "train": round(report.train_loss, 3),
+        "validation": round(report.validation_loss, 3),
+        "right": round(share_right(model), 3),
         "right_padded": right_padded,
     }
 
