@@ -64,7 +64,6 @@ CHANGES = {
     "rotary, not in cross": Change(places="rotary", cross=False),
     "all together": Change(**ALL),
     "2017, half the rate": Change(rate=RATE / 2),
-    "norm first, half the rate": Change(norm_first=True, rate=RATE / 2),
     "rotary, half the rate": Change(places="rotary", rate=RATE / 2),
 }
 

@@ -86,7 +86,7 @@ class EncoderBlock(nn.Module):
     ):
         super().__init__()
         sizes = key_size, query_size, value_size, num_hiddens, num_heads
-        self.attention = multi_head_attention(*sizes, dropout, use_bias)
+        self.attention = d2l.MultiHeadAttention(*sizes, dropout, use_bias)
         self.addnorm1 = AddNorm(norm_shape, dropout)
         self.ffn = PositionWiseFFN(ffn_num_input, ffn_num_hiddens, num_hiddens)
         self.addnorm2 = AddNorm(norm_shape, dropout)
@@ -165,9 +165,9 @@ class DecoderBlock(nn.Module):
         super().__init__()
         self.i = i
         sizes = key_size, query_size, value_size, num_hiddens, num_heads
-        self.attention1 = multi_head_attention(*sizes, dropout)
+        self.attention1 = d2l.MultiHeadAttention(*sizes, dropout)
         self.addnorm1 = AddNorm(norm_shape, dropout)
-        self.attention2 = multi_head_attention(*sizes, dropout)
+        self.attention2 = d2l.MultiHeadAttention(*sizes, dropout)
         self.addnorm2 = AddNorm(norm_shape, dropout)
         self.ffn = PositionWiseFFN(ffn_num_input, ffn_num_hiddens, num_hiddens)
         self.addnorm3 = AddNorm(norm_shape, dropout)
@@ -240,31 +240,6 @@ class TransformerDecoder(d2l.AttentionDecoder):
             [kept_weights(blk.attention1) for blk in self.blks],
             [kept_weights(blk.attention2) for blk in self.blks],
         )
-
-
-def multi_head_attention(
-    key_size: int,
-    query_size: int,
-    value_size: int,
-    num_hiddens: int,
-    num_heads: int,
-    dropout: float,
-    use_bias: bool = False,
-) -> nn.Module:
-    """d2l's MultiHeadAttention, its arguments handed over by name."""
-    if num_hiddens % num_heads:
-        raise ValueError(
-            f"num_hiddens={num_hiddens} is not divisible by num_heads={num_heads}"
-        )
-    return d2l.MultiHeadAttention(
-        key_size=key_size,
-        query_size=query_size,
-        value_size=value_size,
-        num_hiddens=num_hiddens,
-        num_heads=num_heads,
-        dropout=dropout,
-        bias=use_bias,
-    )
 
 
 def kept_weights(attention: nn.Module) -> Tensor:
