@@ -36,14 +36,15 @@ def _turned(
     angles: Tensor,
     *,
     neighbours: bool = False,
-    signs: tuple[int, int] = (-1, 1),
+    sign: int = 1,
     overwritten: bool = False,
 ) -> Tensor:
     """The rotation, and with other options what is wrong with it."""
     cosine, sine = angles.cos(), angles.sin()
     first, second = (x[..., 0::2], x[..., 1::2]) if neighbours else x.chunk(2, dim=-1)
-    one = first * cosine + signs[0] * second * sine
-    other = signs[1] * (one if overwritten else first) * sine + second * cosine
+    sine = sign * sine
+    one = first * cosine - second * sine
+    other = (one if overwritten else first) * sine + second * cosine
     if neighbours:
         return torch.stack([one, other], dim=-1).flatten(-2)
     return torch.cat([one, other], dim=-1)
@@ -67,11 +68,7 @@ rotate = _Rotation(
         f"neighbours are turned together, as in the paper: here {PAIRS}": partial(
             _turned, neighbours=True
         ),
-        f"it turns the other way: {RULE}": partial(_turned, signs=(1, -1)),
-        f"the sign in the first half is wrong: {RULE}": partial(_turned, signs=(1, 1)),
-        f"the sign in the second half is wrong: {RULE}": partial(
-            _turned, signs=(-1, -1)
-        ),
+        f"it turns the other way: {RULE}": partial(_turned, sign=-1),
         "the second half is made from a first half that is turned already: keep the "
         "old one until both are made": partial(_turned, overwritten=True),
     },
@@ -142,12 +139,6 @@ class _AtOnce(ModernBlock):
         return x + attended + self.feed_forward(self.feed_forward_norm(x))
 
 
-class _NoSums(ModernBlock):
-    def forward(self, x: Tensor, *given: Any, **named: Any) -> Tensor:
-        x = self.attention(self.attention_norm(x), *given, **named)
-        return self.feed_forward(self.feed_forward_norm(x))
-
-
 modern_block = Exercise(
     ModernBlock,
     [
@@ -185,8 +176,6 @@ modern_block = Exercise(
         ),
         "the feed-forward network reads the x of the start: it reads the stream with "
         "the attention's output in it": _AtOnce,
-        "nothing is added to the stream: each sublayer's output is added to the x that "
-        "its norm has read": _NoSums,
     },
     lesson="17",
 )

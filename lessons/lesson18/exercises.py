@@ -253,14 +253,10 @@ def _wrong_writer(
     *,
     prefills: bool = True,
     whole: bool = False,
-    twice: bool = False,
     told: bool = False,
 ) -> list[int]:
     """The writer, and with other options what is wrong with it."""
     caches, ids, new = [AttentionCache() for _ in model.blocks], [], prompt
-    if twice:
-        model(prompt, caches)
-        new = prompt[:, -1:]
     while len(ids) < max_new and EOS not in ids:
         logits = model(new, caches if ids or prefills else None)
         ids.append(logits[0, -1].argmax().item())
@@ -287,8 +283,6 @@ generate = Exercise(
         "alone": partial(_wrong_writer, whole=True),
         "the prompt is never put into the caches: hand them over in the prefill, "
         "too": partial(_wrong_writer, prefills=False),
-        "the prompt's last token is fed twice: the prefill's last logits choose the "
-        "first new token": partial(_wrong_writer, twice=True),
         "the prompt is returned, too: return the new tokens alone": partial(
             _wrong_writer, told=True
         ),

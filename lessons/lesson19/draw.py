@@ -1,4 +1,4 @@
-"""Drawings of lesson 19: a running softmax, tiles, tiles of a mask."""
+"""Drawings of lesson 19: a running softmax, and tiles."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -7,10 +7,9 @@ from itertools import accumulate
 
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
-from torch import Tensor
 
 from helpers.plots import drawing
-from helpers.plots.drawing import HIDDEN, INK, ROLES, tint
+from helpers.plots.drawing import INK, ROLES, tint
 
 NEW = "#FFF3D6"  # a step that finds a new maximum
 
@@ -113,33 +112,3 @@ def _strip(
     fill = tint(role, 0.75 if strong else 0.15)
     look = {"fc": fill, "ec": ROLES[role], "lw": 1}
     ax.add_patch(Rectangle(corner, *size, **look))
-
-
-def draw_visited(
-    masks: Mapping[str, Tensor], tiles: Mapping[str, Tensor], block: int
-) -> None:
-    """Masks {name: (length, length)} side by side, the tiles that are computed framed.
-
-    tiles {name: (blocks, blocks)}, True where a tile is computed.
-    """
-    cell = 0.095
-    side = max(cell * len(mask) for mask in masks.values())
-    wide = 0.35 + len(masks) * (side + 0.25)
-    title = f"Only the framed tiles ({block} × {block} pairs) are computed"
-    ax = drawing.canvas(wide, side + 1.5, title=title)
-    for place, (name, mask) in enumerate(masks.items()):
-        left, top = 0.4 + place * (side + 0.25), 0.65 + side
-        drawing.write(ax, (left, top + 0.2), name, size=9, align="left")
-        for i, row in enumerate(mask.tolist()):
-            for j, may in enumerate(row):
-                fill = ROLES["mask"] if may else HIDDEN
-                corner = left + j * cell, top - (i + 1) * cell
-                ax.add_patch(Rectangle(corner, cell, cell, fc=fill, ec="white", lw=0.3))
-        for i, j in tiles[name].nonzero().tolist():
-            corner = left + j * block * cell, top - (i + 1) * block * cell
-            look = {"fill": False, "ec": INK, "lw": 1.6, "zorder": 3}
-            ax.add_patch(Rectangle(corner, block * cell, block * cell, **look))
-        drawing.write(ax, (left + side / 2, 0.45), "key", size=9)
-    drawing.write(ax, (0.2, 0.65 + side / 2), "query", size=9, rotation=90)
-    says = "orange: the query may see the key; grey: it may not"
-    drawing.write(ax, (0.4, 0.15), says, size=9, align="left")

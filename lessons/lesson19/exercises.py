@@ -57,24 +57,20 @@ def _wrong_step(
     scores: Tensor,
     value: Tensor,
     *,
-    kept: tuple[bool, bool] = (False, False),
+    rescaled: bool = True,
     own: bool = False,
     guarded: bool = True,
     softmax: bool = False,
     divides: bool = False,
 ) -> tuple:
-    """A step, and with other options what is wrong with it.
-
-    `kept`: mixed, total are not rescaled.
-    """
+    """A step, and with other options what is wrong with it."""
     block = scores.amax(dim=-1, keepdim=True)
     highest = block if own else torch.maximum(maximum, block)
     shift = highest.masked_fill(highest == -math.inf, 0.0) if guarded else highest
-    rescale = (maximum - shift).exp()
+    rescale = (maximum - shift).exp() if rescaled else 1.0
     parts = scores.softmax(dim=-1) if softmax else (scores - shift).exp()
-    old = [1.0 if stays else rescale for stays in kept]
-    mixed = old[0] * mixed + parts @ value
-    total = old[1] * total + parts.sum(dim=-1, keepdim=True)
+    mixed = rescale * mixed + parts @ value
+    total = rescale * total + parts.sum(dim=-1, keepdim=True)
     return mixed / total if divides else mixed, total, highest
 
 
@@ -90,8 +86,7 @@ absorb = Exercise(
     ],
     {
         "the old sums are relative to the old maximum: multiply both by "
-        "e^(old − new)": partial(_wrong_step, kept=(True, True)),
-        "`total` is rescaled, `mixed` is not": partial(_wrong_step, kept=(True, False)),
+        "e^(old − new)": partial(_wrong_step, rescaled=False),
         "this is the block's own maximum: the largest score so far is due": partial(
             _wrong_step, own=True
         ),

@@ -8,6 +8,7 @@ hidden scores with -1e6, which is -inf in float16. Importing this imports d2l: s
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -103,31 +104,15 @@ class TransformerEncoder(d2l.Encoder):
     (batch × num_heads, length, length).
     """
 
-    def __init__(
-        self,
-        vocab_size: int,
-        key_size: int,
-        query_size: int,
-        value_size: int,
-        num_hiddens: int,
-        norm_shape: int | Sequence[int],
-        ffn_num_input: int,
-        ffn_num_hiddens: int,
-        num_heads: int,
-        num_layers: int,
-        dropout: float,
-        use_bias: bool = False,
-        *,
-        max_len: int = 1000,
-    ):
+    def __init__(self, vocab_size: int, *sizes: Any, max_len: int = 1000):
+        """sizes are an EncoderBlock's, and before its dropout the number of layers."""
         super().__init__()
-        self.num_hiddens = num_hiddens
-        self.embedding = nn.Embedding(vocab_size, num_hiddens)
-        self.pos_encoding = SteppedPositions(num_hiddens, dropout, max_len)
-        widths = key_size, query_size, value_size, num_hiddens
-        sizes = norm_shape, ffn_num_input, ffn_num_hiddens, num_heads, dropout
+        *block, num_layers, dropout = sizes
+        self.num_hiddens = sizes[3]
+        self.embedding = nn.Embedding(vocab_size, self.num_hiddens)
+        self.pos_encoding = SteppedPositions(self.num_hiddens, dropout, max_len)
         self.blks = nn.ModuleList(
-            EncoderBlock(*widths, *sizes, use_bias) for _ in range(num_layers)
+            EncoderBlock(*block, dropout) for _ in range(num_layers)
         )
 
     def forward(self, X: Tensor, valid_lens: Tensor | None, *args) -> Tensor:
