@@ -167,10 +167,10 @@ def five_attentions() -> tuple[nn.Module, nn.Module, nn.Module, nn.Module]:
 
 def linears_of(module: nn.Module) -> tuple[nn.Linear, ...]:
     """Query, key, value and output projection, under the names of a reading."""
-    if isinstance(module, annotated.MultiHeadedAttention):
+    if hasattr(module, "linears"):  # A, C
         return tuple(module.linears)
-    if isinstance(module, lengths.RepairedAttention):
+    if hasattr(module, "linear_q"):  # D, and a learner's repaired one
         return module.linear_q, module.linear_k, module.linear_v, module.linear_final
-    if isinstance(module, pure_attention.AttentionWithNorm):
+    if hasattr(module, "w_qs"):  # E
         return module.w_qs, module.w_ks, module.w_vs, module.fc
     return module.W_q, module.W_k, module.W_v, module.W_o  # d2l's
