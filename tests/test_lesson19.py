@@ -6,7 +6,7 @@ from torch.nn import functional as F
 
 from helpers.attention import attention
 from helpers.transformer import Transformer
-from lessons.lesson19 import exercises, measure, on_a_gpu, swap
+from lessons.lesson19 import exercises, on_a_gpu, swap
 from lessons.lesson19.blockwise import block_attention, in_training
 from lessons.lesson19.measure import Held
 from other_styles import in_two_passes
@@ -90,11 +90,6 @@ def test_16_bits_cost_little_more_than_with_the_table(dtype):
     assert found.dtype == dtype
     ours, tables = ((x.double() - due).norm() for x in (found, table))
     assert ours < 1.2 * tables
-
-
-def test_in_training_only_the_inputs_are_kept():
-    assert measure.kept(in_training, 200) == 3 * 64 * 200
-    assert measure.kept(block_attention, 200) > 200**2
 
 
 # -- another attention inside a model --------------------------------------------------

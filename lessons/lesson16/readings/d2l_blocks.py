@@ -134,27 +134,16 @@ class DecoderBlock(nn.Module):
     off after `key_values = X`; the rest is ours.
     """
 
-    def __init__(
-        self,
-        key_size: int,
-        query_size: int,
-        value_size: int,
-        num_hiddens: int,
-        norm_shape: int | Sequence[int],
-        ffn_num_input: int,
-        ffn_num_hiddens: int,
-        num_heads: int,
-        dropout: float,
-        i: int,
-    ):
+    def __init__(self, *sizes: Any, i: int):
+        """sizes are an EncoderBlock's, without a bias."""
         super().__init__()
         self.i = i
-        sizes = key_size, query_size, value_size, num_hiddens, num_heads
-        self.attention1 = d2l.MultiHeadAttention(*sizes, dropout)
+        *widths, norm_shape, ffn_num_input, ffn_num_hiddens, num_heads, dropout = sizes
+        self.attention1 = d2l.MultiHeadAttention(*widths, num_heads, dropout)
         self.addnorm1 = AddNorm(norm_shape, dropout)
-        self.attention2 = d2l.MultiHeadAttention(*sizes, dropout)
+        self.attention2 = d2l.MultiHeadAttention(*widths, num_heads, dropout)
         self.addnorm2 = AddNorm(norm_shape, dropout)
-        self.ffn = PositionWiseFFN(ffn_num_input, ffn_num_hiddens, num_hiddens)
+        self.ffn = PositionWiseFFN(ffn_num_input, ffn_num_hiddens, widths[-1])
         self.addnorm3 = AddNorm(norm_shape, dropout)
 
     def forward(self, X: Tensor, state: list) -> tuple[Tensor, list]:
@@ -194,7 +183,7 @@ class TransformerDecoder(d2l.AttentionDecoder):
         self.embedding = nn.Embedding(vocab_size, self.num_hiddens)
         self.pos_encoding = SteppedPositions(self.num_hiddens, sizes[-1], max_len)
         self.blks = nn.ModuleList(
-            DecoderBlock(*widths, *sizes, i) for i in range(num_layers)
+            DecoderBlock(*widths, *sizes, i=i) for i in range(num_layers)
         )
         self.dense = nn.Linear(self.num_hiddens, vocab_size)
 
