@@ -6,11 +6,10 @@ from torch import nn
 
 from helpers.attention import MultiHeadAttention
 from helpers.caching import AttentionCache
-from helpers.interop.huggingface import copy_llama_layer, copy_rms_norm
+from helpers.interop.huggingface import copy_llama_layer
 from helpers.masks import causal_mask
 from helpers.modern.attention import GroupedQueryAttention
 from helpers.modern.block import ModernBlock
-from helpers.modern.norm import RMSNorm
 from helpers.modern.retrofit import GroupedHeads, RotaryAttention
 from helpers.modern.rotary import rotary_angles, rotate
 
@@ -62,18 +61,6 @@ def test_a_prompt_at_once_and_then_steps_equal_all_at_once(seed):
     parts += [block(x[:, 4:7], angles[4:7], causal_mask(7)[:, :, 4:], cache=cache)]
     parts += [block(x[:, [i]], angles[[i]], cache=cache) for i in range(7, LENGTH)]
     torch.testing.assert_close(torch.cat(parts, dim=1), due, **CLOSE)
-
-
-def test_a_norm_equals_pytorchs_and_hugging_faces(seed):
-    from transformers.models.llama.modeling_llama import LlamaRMSNorm
-
-    theirs, ours = LlamaRMSNorm(16, eps=1e-4), RMSNorm(16)
-    nn.init.normal_(theirs.weight)
-    copy_rms_norm(theirs, ours)
-    x = torch.randn(2, 3, 16)
-    torch.testing.assert_close(ours(x), theirs(x))
-    pytorchs = nn.functional.rms_norm(x, (16,), theirs.weight, 1e-4)
-    torch.testing.assert_close(ours(x), pytorchs)
 
 
 def test_scores_depend_on_the_offset_alone(seed):
