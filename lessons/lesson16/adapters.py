@@ -19,7 +19,6 @@ ASKED = (
     "attention is sound",
     "initial loss",
     "all parameters learn",
-    "overfits one batch",
     "state moves",
     "finite in half precision",
     "finite without source",
