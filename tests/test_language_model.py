@@ -10,32 +10,8 @@ from helpers.interop.huggingface import language_model_from_llama
 from helpers.modern.language_model import LanguageModel, LanguageModelConfig
 from lessons.lesson18.writing import generate
 
-VOCAB, LENGTH = 41, 9
+VOCAB = 41
 SMALL = LanguageModelConfig(VOCAB, 24, 4, 2, 40, 2, max_length=32)
-
-
-@pytest.fixture(params=[1, 2])
-def pair(request, seed):
-    """Hugging Face's Llama at random, its norms too, and ours like it."""
-    from transformers import LlamaConfig, LlamaForCausalLM
-
-    config = LlamaConfig(
-        vocab_size=VOCAB,
-        hidden_size=32,
-        num_attention_heads=4,
-        num_key_value_heads=request.param,
-        intermediate_size=48,
-        num_hidden_layers=2,
-        max_position_embeddings=32,
-        rope_parameters={"rope_type": "default", "rope_theta": 500.0},
-        pad_token_id=PAD,
-        bos_token_id=2,
-        eos_token_id=EOS,
-    )
-    theirs = LlamaForCausalLM(config).eval()
-    for parameter in theirs.parameters():
-        nn.init.normal_(parameter, mean=0.5 * (parameter.dim() == 1), std=0.2)
-    return theirs, language_model_from_llama(theirs)
 
 
 def close(ours, theirs):
@@ -43,35 +19,35 @@ def close(ours, theirs):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("n_kv_heads", [1, 2])
 @torch.no_grad()
-def test_logits_equal_hugging_faces_with_caches_and_without(pair):
-    theirs, ours = pair
-    tokens = torch.randint(4, VOCAB, (3, LENGTH))
+def test_logits_and_writing_equal_hugging_faces(n_kv_heads, seed):
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    sizes = {"vocab_size": VOCAB, "hidden_size": 32, "intermediate_size": 48}
+    sizes |= {"num_attention_heads": 4, "num_key_value_heads": n_kv_heads}
+    sizes |= {"num_hidden_layers": 2, "max_position_embeddings": 32}
+    rope = {"rope_type": "default", "rope_theta": 500.0}
+    special = {"pad_token_id": PAD, "bos_token_id": 2, "eos_token_id": EOS}
+    config = LlamaConfig(**sizes, **special, rope_parameters=rope)
+    theirs = LlamaForCausalLM(config).eval()
+    for parameter in theirs.parameters():
+        nn.init.normal_(parameter, mean=0.5 * (parameter.dim() == 1), std=0.2)
+    ours, tokens = language_model_from_llama(theirs), torch.randint(4, VOCAB, (3, 9))
     whole = theirs(tokens).logits
     close(ours(tokens), whole)
     caches = [AttentionCache() for _ in ours.blocks]
-    due = theirs(tokens[:, :4], use_cache=True)
-    close(ours(tokens[:, :4], caches), due.logits)
-    for i in range(4, LENGTH):
-        token = tokens[:, i : i + 1]
-        due = theirs(token, past_key_values=due.past_key_values, use_cache=True)
-        step = ours(token, caches)
-        close(step, due.logits)
-        close(step, whole[:, i : i + 1])
-    close(caches[1].keys, due.past_key_values.layers[1].keys)
-
-
-@pytest.mark.slow
-def test_generation_equals_hugging_faces(pair):
-    theirs, ours = pair
-    prompt = torch.randint(4, VOCAB, (1, 6))
+    close(ours(tokens[:, :4], caches), whole[:, :4])
+    for i in range(4, 9):
+        close(ours(tokens[:, [i]], caches), whole[:, [i]])
+    prompt = tokens[:1, :6]
     due = theirs.generate(prompt, max_new_tokens=8, do_sample=False)[0, 6:]
     assert generate(ours, prompt, 8) == due.tolist()
 
 
 @pytest.mark.slow
 def test_a_model_can_be_exported():
-    model, tokens = LanguageModel(SMALL).eval(), torch.randint(4, VOCAB, (2, LENGTH))
+    model, tokens = LanguageModel(SMALL).eval(), torch.randint(4, VOCAB, (2, 9))
     exported = torch.export.export(model, (tokens,)).module()
     torch.testing.assert_close(exported(tokens), model(tokens))
 

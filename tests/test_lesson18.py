@@ -9,16 +9,12 @@ import other_styles
 from helpers import BOS, EOS, PAD
 from helpers.caching import AttentionCache
 from lessons.lesson18 import bilingual, exercises, one_sequence
-from lessons.lesson18.bilingual import train_bilingual, trained_bilingual
-from lessons.lesson18.one_sequence import join, toy_pairs
+from lessons.lesson18.one_sequence import join
 from lessons.lesson18.with_or_without_encoder import (
     WithEncoder,
     WithoutEncoder,
     build,
-    share_right,
-    train,
 )
-from lessons.lesson18.writing import answer_loss, generate
 
 PAIRS = [([5, 6, 7], [8, 9]), ([5], [8, 9, 10, 11])]
 KINDS = [(kind, today) for kind in (WithEncoder, WithoutEncoder) for today in (0, 1)]
@@ -37,19 +33,6 @@ def test_pairs_become_sequences():
     assert joined.counted(everything=True).sum() == 14
     padded = join([PAIRS[0], ([5], [8])])
     assert not padded.counted(everything=True)[padded.tokens == PAD].any()
-
-
-@pytest.mark.slow
-def test_the_stored_model_translates():
-    model, right = trained_bilingual(), []
-    for source, target in toy_pairs("test")[:50]:
-        prompt = torch.tensor([one_sequence.prompt_of(source)])
-        right.append(generate(model, prompt, 40) == [*target, EOS])
-    assert sum(right) >= 45
-    test = join(toy_pairs("test")[:50])
-    with torch.no_grad():
-        loss = answer_loss(model(test.tokens), test.tokens, test.prompts)
-    assert loss < 0.1
 
 
 def test_models_have_as_many_parameters():
@@ -78,23 +61,6 @@ def test_what_is_said_depends_on_the_past_and_not_on_the_neighbours(kind, today)
     assert (other - alone).abs().max() > 1e-4
 
 
-@pytest.mark.slow
-def test_a_model_learns_three_sentences_by_heart():
-    model = build(WithoutEncoder, 0, today=True)
-    before = share_right(model, split="train", few=3)
-    train(model, 0, steps=60, few=3)
-    assert before == 0 and share_right(model, split="train", few=3) == 1
-
-
-def test_the_bilingual_model_is_trained_to_the_same_weights_whatever_went_before():
-    model = train_bilingual(steps=1)
-    torch.manual_seed(5)
-    again = train_bilingual(steps=1).state_dict()
-    for name, weight in model.state_dict().items():
-        assert torch.equal(weight, again[name])
-    assert not model.training
-
-
 def test_nats_by_the_word_before_are_those_of_the_counts(monkeypatch):
     pairs = {"train": [([5], [6]), ([5], [7])], "test": [([5], [7])]}
     monkeypatch.setattr(bilingual, "toy_pairs", pairs.__getitem__)
@@ -118,18 +84,11 @@ class Copied(other_styles.Sequenced):
         return super().forward(tokens, copy.deepcopy(caches))
 
 
-class Dropped(other_styles.Sequenced):
-    def forward(self, tokens, caches=None):
-        logits = super().forward(tokens, caches)
-        return torch.dropout(logits, 0.1, self.training)
-
-
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        (WhenFilled, "with empty caches: after the pass, the caches hold 0 and 0"),
-        (Copied, "the caches hold 0 and 0 tokens, where 6 are due"),
-        (Dropped, "in training mode: two calls with the same inputs differ"),
+        (WhenFilled, "with empty caches: after the pass, the caches hold [0, 0]"),
+        (Copied, "the caches hold [0, 0] tokens, where 6 are due"),
     ],
 )
 def test_what_the_logits_do_not_tell_is_seen(wrong, said):

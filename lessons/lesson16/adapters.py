@@ -1,9 +1,7 @@
 """The five readings as the check-up takes them (lesson 16)."""
 
-from collections.abc import Callable
-
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from helpers.decoding import start_decoding
 from lessons.lesson16.readings.interface import Translator
@@ -21,7 +19,6 @@ ASKED = (
     "attention is sound",
     "initial loss",
     "all parameters learn",
-    "overfits one batch",
     "state moves",
     "finite in half precision",
     "finite without source",
@@ -34,11 +31,6 @@ def of_reading(model: Translator, **options) -> Subject:
     model is what `lessons.lesson16.readings.build_reading` gives for A to D, or an
     AttentionOnlyTranslator, which is E.
     """
-    return _subject(model, model.attention_maps, options)
-
-
-def _subject(model: nn.Module, attention: Callable, options: dict) -> Subject:
-    """A model with the course's interface, which can be run step by step."""
 
     def steps(source: Tensor, target: Tensor) -> Tensor:
         decoding = start_decoding(model, source)
@@ -46,5 +38,5 @@ def _subject(model: nn.Module, attention: Callable, options: dict) -> Subject:
 
     config = model.config
     sizes = {"source_vocab": config.source_vocab, "target_vocab": config.target_vocab}
-    seen = {"steps": steps, "attention": attention}
+    seen = {"steps": steps, "attention": model.attention_maps}
     return Subject(model, **{**sizes, **seen, **options})

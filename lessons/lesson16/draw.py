@@ -1,6 +1,6 @@
-"""Drawings of lesson 16: four ways to hide, what a head gets, and who moves whom."""
+"""Drawings of lesson 16: what a head gets, and who moves whom."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -9,46 +9,6 @@ from torch import Tensor
 
 from helpers.plots import drawing, heatmap
 from helpers.plots.style import COLOURS
-
-
-def draw_masks(
-    given: Mapping[str, Tensor | int], queries: Sequence[str], keys: Sequence[str]
-) -> None:
-    """What each attention was given to hide padding; cells that it hides are grey.
-
-    given {name: mask (rows, key_length), or a number}: a row for each query, or one row
-    for all. In the reading D, True hides; elsewhere, it shows.
-    """
-    rows = {name: _rows_of(mask, queries) for name, mask in given.items()}
-    heights = [len(labels) for labels in rows.values()]
-    figure, axes = plt.subplots(
-        *(len(given), 1),
-        figsize=(4.6, 0.36 * sum(heights) + 2.6),
-        layout="constrained",
-        height_ratios=heights,
-    )
-    for ax, (name, mask) in zip(axes, given.items(), strict=True):
-        labels = rows[name]
-        ax.set(xlim=(0, len(keys)), ylim=(len(labels), 0))
-        ax.set_title(name, fontsize=11)
-        ax.set_yticks([i + 0.5 for i in range(len(labels))], labels)
-        ax.set_xticks([j + 0.5 for j in range(len(keys))], keys, rotation=60)
-        ax.tick_params(length=0, labelbottom=ax is axes[-1])
-        ax.spines[:].set_visible(False)
-        if isinstance(mask, int):
-            ax.text(0.5, 0.5, str(mask), ha="center", va="center", size=14)
-            continue
-        for (i, j), value in np.ndenumerate(mask.numpy()):
-            hidden = value == name.startswith("D")
-            look = {"fc": drawing.HIDDEN if hidden else "white", "ec": drawing.INK}
-            ax.add_patch(Rectangle((j, i), 1, 1, lw=0.5, **look))
-            ax.text(j + 0.5, i + 0.5, int(value), ha="center", va="center", size=11)
-    figure.suptitle("Four ways to hide two paddings (grey)", x=0.01, ha="left")
-
-
-def _rows_of(mask: Tensor | int, queries: Sequence[str]) -> Sequence[str]:
-    """The labels of a mask's rows."""
-    return ["every query"] if isinstance(mask, int) or len(mask) == 1 else queries
 
 
 def draw_heads(heads: Mapping[str, Tensor]) -> None:

@@ -5,6 +5,7 @@ course's modules have and a reading lacks, a bias for example, becomes zero.
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import replace
 
 import torch
@@ -12,28 +13,21 @@ from torch import nn
 
 from helpers.attention import MultiHeadAttention
 from helpers.interop.pytorch import copy_layer_norm, copy_linear
-from helpers.layers import FeedForward, LayerNorm
+from helpers.layers import LayerNorm
 from helpers.transformer import Transformer
 from lessons.lesson16.readings import annotated, d2l_blocks, lengths, pure_attention
 
 
-def copy_projections(
-    theirs: tuple[nn.Linear, ...] | nn.ModuleList, ours: MultiHeadAttention
-) -> None:
-    """The four projections: of query, key, value, and output."""
-    mine = (ours.query_projection, ours.key_projection, ours.value_projection)
-    for their_linear, our_linear in zip(
-        theirs, (*mine, ours.output_projection), strict=True
-    ):
+def copy_linears(theirs: Iterable[nn.Module], ours: Iterable[nn.Linear]) -> None:
+    """One linear layer, or convolution of width 1, into the other, in this order."""
+    for their_linear, our_linear in zip(theirs, ours, strict=True):
         copy_linear(their_linear, our_linear)
 
 
-def copy_feed_forward_pair(
-    expand: nn.Module, contract: nn.Module, ours: FeedForward
-) -> None:
-    """The two matrices of the network with their biases."""
-    copy_linear(expand, ours.expand)
-    copy_linear(contract, ours.contract)
+def copy_projections(theirs: Iterable[nn.Linear], ours: MultiHeadAttention) -> None:
+    """The four projections: of query, key, value, and output."""
+    mine = ours.query_projection, ours.key_projection, ours.value_projection
+    copy_linears(theirs, (*mine, ours.output_projection))
 
 
 @torch.no_grad()
@@ -79,9 +73,8 @@ def copy_annotated_layer(theirs: nn.Module, ours: nn.Module) -> None:
     copy_projections(theirs.self_attn.linears, ours.self_attention)
     if hasattr(ours, "cross_attention"):
         copy_projections(theirs.src_attn.linears, ours.cross_attention)
-    copy_feed_forward_pair(
-        theirs.feed_forward.w_1, theirs.feed_forward.w_2, ours.feed_forward
-    )
+    pair, mine = theirs.feed_forward, ours.feed_forward
+    copy_linears((pair.w_1, pair.w_2), (mine.expand, mine.contract))
     for connection, residual in zip(theirs.sublayer, ours.residuals, strict=True):
         copy_std_norm(connection.norm, residual.norm)
 
@@ -91,11 +84,11 @@ def course_from_blocks(reading: nn.Module) -> Transformer:
     ours = blank(reading, norm_first=False)
     encoder, decoder = reading.encoder, reading.decoder
     for mine, theirs in zip(ours.encoder.layers, encoder.blks, strict=True):
-        copy_d2l_attention(theirs.attention, mine.self_attention)
+        copy_projections(linears_of(theirs.attention), mine.self_attention)
         copy_block(theirs, mine)
     for mine, theirs in zip(ours.decoder.layers, decoder.blks, strict=True):
-        copy_d2l_attention(theirs.attention1, mine.self_attention)
-        copy_d2l_attention(theirs.attention2, mine.cross_attention)
+        copy_projections(linears_of(theirs.attention1), mine.self_attention)
+        copy_projections(linears_of(theirs.attention2), mine.cross_attention)
         copy_block(theirs, mine)
     copy_embedding(encoder.embedding, ours.source_embedding)
     copy_embedding(decoder.embedding, ours.target_embedding)
@@ -103,14 +96,10 @@ def course_from_blocks(reading: nn.Module) -> Transformer:
     return ours
 
 
-def copy_d2l_attention(theirs: nn.Module, ours: MultiHeadAttention) -> None:
-    """d2l's MultiHeadAttention."""
-    copy_projections((theirs.W_q, theirs.W_k, theirs.W_v, theirs.W_o), ours)
-
-
 def copy_block(theirs: nn.Module, ours: nn.Module) -> None:
     """What an EncoderBlock or DecoderBlock has beside its attention."""
-    copy_feed_forward_pair(theirs.ffn.dense1, theirs.ffn.dense2, ours.feed_forward)
+    pair, mine = theirs.ffn, ours.feed_forward
+    copy_linears((pair.dense1, pair.dense2), (mine.expand, mine.contract))
     for i, residual in enumerate(ours.residuals, start=1):
         copy_layer_norm(getattr(theirs, f"addnorm{i}").ln, residual.norm)
 
@@ -120,45 +109,25 @@ def course_from_lengths(reading: nn.Module) -> Transformer:
     ours, model = blank(reading, norm_first=False), reading.model
     encoder, decoder = model.encoder, model.decoder
     for mine, theirs in zip(ours.encoder.layers, encoder.encoder_layers, strict=True):
-        copy_self_attention_layer(theirs, mine)
+        copy_projections(linears_of(theirs.attention), mine.self_attention)
+        copy_norms_and_network((theirs.attention, theirs.feed_forward), mine)
     for mine, theirs in zip(ours.decoder.layers, decoder.decoder_layers, strict=True):
-        copy_context_attention_layer(theirs, mine)
+        attentions = theirs.self_attention, theirs.context_attention
+        copy_projections(linears_of(attentions[0]), mine.self_attention)
+        copy_projections(linears_of(attentions[1]), mine.cross_attention)
+        copy_norms_and_network((*attentions, theirs.feed_forward), mine)
     copy_embedding(encoder.embedding.seq_embedding, ours.source_embedding)
     copy_embedding(decoder.embedding.seq_embedding, ours.target_embedding)
     copy_linear(model.linear, ours.projection)
     return ours
 
 
-def copy_self_attention_layer(theirs: nn.Module, ours: nn.Module) -> None:
-    """An encoder's layer of reading D."""
-    attention, feed_forward = ours.residuals
-    copy_sublayer(theirs.attention, ours.self_attention, attention)
-    copy_convolutions(theirs.feed_forward, ours.feed_forward, feed_forward)
-
-
-def copy_context_attention_layer(theirs: nn.Module, ours: nn.Module) -> None:
-    """A decoder's layer of reading D."""
-    look_back, look_at_source, feed_forward = ours.residuals
-    copy_sublayer(theirs.self_attention, ours.self_attention, look_back)
-    copy_sublayer(theirs.context_attention, ours.cross_attention, look_at_source)
-    copy_convolutions(theirs.feed_forward, ours.feed_forward, feed_forward)
-
-
-def copy_sublayer(
-    theirs: nn.Module, ours: MultiHeadAttention, residual: nn.Module
-) -> None:
-    """A RepairedAttention into an attention and the residual connection around it."""
-    linears = (theirs.linear_q, theirs.linear_k, theirs.linear_v, theirs.linear_final)
-    copy_projections(linears, ours)
-    copy_layer_norm(theirs.layer_norm, residual.norm)
-
-
-def copy_convolutions(
-    theirs: nn.Module, ours: FeedForward, residual: nn.Module
-) -> None:
-    """A PositionalWiseFeedForward into a network and the residual around it."""
-    copy_feed_forward_pair(theirs.w1, theirs.w2, ours)
-    copy_layer_norm(theirs.layer_norm, residual.norm)
+def copy_norms_and_network(theirs: tuple[nn.Module, ...], ours: nn.Module) -> None:
+    """What a layer has beside its attentions; D's sublayers hold the norms."""
+    convolutions, mine = theirs[-1], ours.feed_forward
+    copy_linears((convolutions.w1, convolutions.w2), (mine.expand, mine.contract))
+    for sublayer, residual in zip(theirs, ours.residuals, strict=True):
+        copy_layer_norm(sublayer.layer_norm, residual.norm)
 
 
 @torch.no_grad()
@@ -188,21 +157,20 @@ def five_attentions() -> tuple[nn.Module, nn.Module, nn.Module, nn.Module]:
     All have E's weights; E has no biases, so all biases are 0.
     """
     a_or_c = annotated.MultiHeadedAttention(2, 16, dropout=0.0)
-    b = d2l_blocks.multi_head_attention(16, 16, 16, 16, 2, 0.0)
+    b = d2l_blocks.d2l.MultiHeadAttention(16, 16, 16, 16, 2, 0.0)
     d = lengths.RepairedAttention(16, 2)
     e = pure_attention.AttentionWithNorm(2, 16, d_k=8, d_v=8, dropout=0.0)
     for module in (a_or_c, b, d):
-        for empty, full in zip(linears_of(module), linears_of(e), strict=True):
-            copy_linear(full, empty)
+        copy_linears(linears_of(e), linears_of(module))
     return a_or_c, b, d, e
 
 
 def linears_of(module: nn.Module) -> tuple[nn.Linear, ...]:
     """Query, key, value and output projection, under the names of a reading."""
-    if isinstance(module, annotated.MultiHeadedAttention):
+    if hasattr(module, "linears"):  # A, C
         return tuple(module.linears)
-    if isinstance(module, lengths.RepairedAttention):
+    if hasattr(module, "linear_q"):  # D, and a learner's repaired one
         return module.linear_q, module.linear_k, module.linear_v, module.linear_final
-    if isinstance(module, pure_attention.AttentionWithNorm):
+    if hasattr(module, "w_qs"):  # E
         return module.w_qs, module.w_ks, module.w_vs, module.fc
     return module.W_q, module.W_k, module.W_v, module.W_o  # d2l's

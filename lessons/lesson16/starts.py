@@ -1,4 +1,4 @@
-"""Short trainings of the readings, and of three slips put back (lesson 16).
+"""Short trainings of the readings, and of two with a text's own choice (lesson 16).
 
 One epoch of the toy corpus in batches of 512 tokens, then the share of new sentences
 that are translated word for word.
@@ -6,13 +6,11 @@ that are translated word for word.
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 
 import torch
-from torch import Tensor, nn
-from torch.nn import functional as F
+from torch import nn
 
-from helpers import PAD
 from helpers.batching import IdPair
 from helpers.corpus import toy_corpus
 from helpers.decoding import translate_ids
@@ -23,7 +21,7 @@ from helpers.translator.small import toy_sentences
 from lessons.lesson16.readings import annotated, d2l_blocks, lengths, pure_attention
 
 SIZES = {"d_model": 64, "n_heads": 4, "d_ff": 128, "n_layers": 2, "dropout": 0.0}
-TIED = 15  # the one length of a norm over [length, features]
+LONGEST = 15  # tokens of a translation
 TRAINING = TrainingConfig(epochs=1, tokens_per_batch=512, peak_rate=4e-3)
 BUILDERS = {
     "A": annotated.parts_model,
@@ -54,49 +52,10 @@ def printed_embeddings() -> nn.Module:
     return model
 
 
-def tied_norm() -> nn.Module:
-    """B with the norm over [length, features] that it prints, for one length."""
-    return Padded(d2l_blocks.blocks_model(toy_config(), norm_length=TIED), TIED)
-
-
-class Padded(nn.Module):
-    """A model for one length only, fed with padding up to it.
-
-    source (batch, source_length), target (batch, target_length), both at most length.
-    """
-
-    def __init__(self, model: nn.Module, length: int):
-        super().__init__()
-        self.model, self.length, self.config = model, length, model.config
-        self.project = model.project
-
-    def forward(self, source: Tensor, target: Tensor) -> Tensor:
-        """Logits (batch, target_length, target_vocab)."""
-        return self.project(self.decode(target, self.encode(source), source))
-
-    def encode(self, source: Tensor) -> Tensor:
-        """The memory (batch, length, d_model)."""
-        return self.model.encode(self.fill(source))
-
-    def decode(self, target: Tensor, memory: Tensor, source: Tensor) -> Tensor:
-        """States (batch, target_length, d_model)."""
-        states = self.model.decode(self.fill(target), memory, self.fill(source))
-        return states[:, : target.size(1)]
-
-    def fill(self, tokens: Tensor) -> Tensor:
-        """ids (batch, any length) -> (batch, length)."""
-        return F.pad(tokens, (0, self.length - tokens.size(1)), value=PAD)
-
-
 # Each run, and how its model is made; initial weights come from the global generator.
 RUNS: dict[str, Callable[[], nn.Module]] = {
-    "A": lambda: reading("A"),
-    "B": lambda: reading("B"),
-    "C": lambda: reading("C"),
-    "D": lambda: reading("D"),
-    "E": lambda: reading("E"),
+    **{key: partial(reading, key) for key in BUILDERS},
     "A, embeddings N(0, 1)": printed_embeddings,
-    "B, norm over both axes": tied_norm,
     "D, two softmaxes": lambda: lengths.lengths_model(toy_config(), softmax=True),
 }
 
@@ -125,4 +84,4 @@ def score(model: nn.Module, pairs: list[IdPair] | None = None) -> float:
     """Share of sentences, new ones without `pairs`, translated word for word."""
     pairs = new_sentences() if pairs is None else pairs
     sources, references = [ids for ids, _ in pairs], [ids for _, ids in pairs]
-    return exact_match(translate_ids(model, sources, max_length=TIED), references)
+    return exact_match(translate_ids(model, sources, max_length=LONGEST), references)

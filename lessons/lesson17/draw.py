@@ -1,11 +1,10 @@
-"""Drawings of lesson 17: two blocks, the rotation, shared heads, three tables."""
+"""Drawings of lesson 17: two blocks, the rotation, shared heads, two tables."""
 
 import math
 from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
 import pandas as pd
-import seaborn
 import torch
 from matplotlib.axes import Axes
 from matplotlib.patches import Circle
@@ -14,8 +13,6 @@ from helpers.plots import drawing, heatmap
 from helpers.plots.drawing import ROLES, Block
 from helpers.plots.spread import over_seeds
 from helpers.plots.style import COLOURS
-
-DASHES = ("", (5, 2), (5, 2, 1, 2), (1, 1))  # seaborn's STYLES
 
 # What each column holds from below, and the role of its colour; None is a sum.
 BLOCK_2017 = (
@@ -155,36 +152,6 @@ def draw_misreadings(
         ax.axhline(line, color="white", lw=2)
     ax.set(xlabel="largest difference from Llama's output", ylabel="")
     plt.show()
-
-
-def draw_lengths(table: pd.DataFrame, *, trained: int, title: str) -> None:
-    """The share of right answers at each place, by the kind of positions.
-
-    `table` is the study longer_than_trained. A line is the mean over the seeds, its
-    band goes from the lowest run to the highest; the places of the training are shaded.
-    """
-    places = {x: int(x.removeprefix("at ")) for x in table if x.startswith("at ")}
-    shares = table[["positions", "seed", *places]].rename(columns=places)
-    shares = shares.melt(
-        ["positions", "seed"], var_name="place", value_name="share right"
-    ).astype({"place": int})
-    names = [*table["positions"].unique()]
-    figure, ax = plt.subplots(figsize=(6, 3.2))
-    look = {"hue_order": names, "style_order": names, "errorbar": ("pi", 100)}
-    look |= {"palette": [*COLOURS[: len(names)]], "dashes": [*DASHES[: len(names)]]}
-    options = {"x": "place", "y": "share right", "hue": "positions", "ax": ax}
-    seaborn.lineplot(
-        shares, **options, style="positions", **look, err_kws={"alpha": 0.1}
-    )
-    ax.axvspan(0, trained - 1, color="#EEEEEE", zorder=0)
-    ax.text(0.5, 0.72, "trained\non these", fontsize=9)
-    ax.axhline(1 / 8, color="grey", lw=0.8)
-    ax.text(0.4, 1 / 8 - 0.02, "a guess", fontsize=9, color="#555555", va="top")
-    ax.set(title=title, ylim=(0, 1.05), xlim=(0, max(places.values())))
-    ax.set_xlabel("position of the letter")
-    ax.get_legend().remove()
-    handles = ax.get_legend_handles_labels()
-    figure.legend(*handles, loc="outside lower center", ncols=4, frameon=False)
 
 
 def draw_steps(table: pd.DataFrame, chance: tuple[float, float], *, title: str) -> None:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from helpers.caching import AttentionCache
-from helpers.exercise import IN_PLACE, Exercise, Probe, Wrong
+from helpers.exercise import Exercise, Probe
 from helpers.masks import causal_mask
 from helpers.modern import rotary
 from helpers.modern.block import ModernBlock
@@ -20,48 +20,32 @@ class _Rotation(Exercise):
     """An exercise in which no gradient need reach the angles."""
 
     def _built(self, answer: Callable, probe: Probe) -> tuple[Callable, dict]:
-        def turned(x: Tensor, angles: Tensor) -> Any:
-            try:
-                return answer(x, angles.detach())
-            except RuntimeError as error:  # a half from `chunk`, written over
-                if "view and is being modified inplace" in str(error):
-                    raise Wrong(IN_PLACE) from error
-                raise
-
-        return turned, {}
+        return lambda x, angles: answer(x, angles.detach()), {}
 
 
-def _to_rotate(seed: int, *sizes: int, **said: str) -> Probe:
+def _to_rotate(*sizes: int, **said: str) -> Probe:
     """x (…, length, d_head) and angles (length, d_head / 2), any numbers."""
-    chance = torch.Generator().manual_seed(seed)
+    chance = torch.Generator().manual_seed(sizes[-2])
     x = 3 * torch.randn(sizes, generator=chance)
-    return Probe(
-        x, 4 * torch.randn(sizes[-2], sizes[-1] // 2, generator=chance), **said
-    )
+    angles = 4 * torch.randn(sizes[-2], sizes[-1] // 2, generator=chance)
+    return Probe(x, angles, **said)
 
 
 def _turned(
     x: Tensor,
     angles: Tensor,
     *,
-    neighbours: tuple[bool, bool] = (False, False),
-    signs: tuple[int, int, int] = (-1, 1, 1),
-    swapped: bool = False,
-    exchanged: bool = False,
+    neighbours: bool = False,
+    sign: int = 1,
     overwritten: bool = False,
 ) -> Tensor:
     """The rotation, and with other options what is wrong with it."""
     cosine, sine = angles.cos(), angles.sin()
-    if swapped:
-        cosine, sine = sine, cosine
-    read, written = neighbours
-    first, second = (x[..., 0::2], x[..., 1::2]) if read else x.chunk(2, dim=-1)
-    one = first * cosine + signs[0] * second * sine
-    other = signs[1] * (one if overwritten else first) * sine
-    other = other + signs[2] * second * cosine
-    if exchanged:
-        one, other = other, one
-    if written:
+    first, second = (x[..., 0::2], x[..., 1::2]) if neighbours else x.chunk(2, dim=-1)
+    sine = sign * sine
+    one = first * cosine - second * sine
+    other = (one if overwritten else first) * sine + second * cosine
+    if neighbours:
         return torch.stack([one, other], dim=-1).flatten(-2)
     return torch.cat([one, other], dim=-1)
 
@@ -71,34 +55,20 @@ RULE = "the pair (a, b) becomes (a·cos − b·sin, a·sin + b·cos)"
 rotate = _Rotation(
     rotary.rotate,
     [
-        _to_rotate(0, 2, 3, 4, 6, praise=f"{PAIRS}, by the position's angle"),
-        _to_rotate(1, 1, 2, 5, 10, when="with other sizes: "),
-        _to_rotate(2, 3, 1, 7, 2, praise="other sizes, and a single pair"),
+        _to_rotate(2, 3, 4, 6, praise=f"{PAIRS}, by the position's angle"),
+        _to_rotate(1, 2, 5, 10, when="with other sizes: "),
+        _to_rotate(3, 1, 7, 2, praise="other sizes, and a single pair"),
         _to_rotate(
-            3,
-            5,
-            16,
+            *(5, 16),
             praise="without batch and heads",
             when="x of two axes, (length, d_head): ",
         ),
     ],
     {
         f"neighbours are turned together, as in the paper: here {PAIRS}": partial(
-            _turned, neighbours=(True, True)
+            _turned, neighbours=True
         ),
-        f"neighbours are read, and halves are written: {PAIRS}, before and "
-        "after": partial(_turned, neighbours=(True, False)),
-        f"it turns the other way: {RULE}": partial(_turned, signs=(1, -1, 1)),
-        f"the sign in the first half is wrong: {RULE}": partial(
-            _turned, signs=(1, 1, 1)
-        ),
-        f"the sign in the second half is wrong: {RULE}": partial(
-            _turned, signs=(-1, 1, -1)
-        ),
-        "the halves come out in the wrong order: a·cos − b·sin stands first": partial(
-            _turned, exchanged=True
-        ),
-        f"cosine and sine are swapped: {RULE}": partial(_turned, swapped=True),
+        f"it turns the other way: {RULE}": partial(_turned, sign=-1),
         "the second half is made from a first half that is turned already: keep the "
         "old one until both are made": partial(_turned, overwritten=True),
     },
@@ -114,25 +84,26 @@ def _stream(
     *sizes: int,
     earlier: int = 0,
     short: bool = False,
-    angles: bool = True,
-    mask: bool = True,
+    alone: bool = False,
     **said: Any,
 ) -> Probe:
-    """A block of (d_model, n_heads, n_kv_heads, d_ff), and a stream that it reads."""
+    """A block of (d_model, n_heads, n_kv_heads, d_ff), and a stream that it reads.
+
+    `short` shortens every other vector, so that ε counts; `alone`: x is all.
+    """
     d_model, n_heads, n_kv_heads, _ = sizes
     chance, d_head = torch.Generator().manual_seed(seed), d_model // n_heads
     x = torch.randn(2, length, d_model, generator=chance)
     if short:
         x[:, ::2] *= 0.003
-    whole, given = earlier + length, {}
-    if angles:
-        given["angles"] = rotary.rotary_angles(whole, d_head)[earlier:]
-    if mask:
-        given["mask"] = causal_mask(whole)[:, :, earlier:]
+    whole, named = earlier + length, {}
+    if not alone:
+        named["angles"] = rotary.rotary_angles(whole, d_head)[earlier:]
+        named["mask"] = causal_mask(whole)[:, :, earlier:]
     if earlier:
         past = torch.randn(2, 2, n_kv_heads, earlier, d_head, generator=chance)
-        given["cache"] = AttentionCache(*past)
-    return Probe(x, build=lambda block: block(*sizes), **given, **said)
+        named["cache"] = AttentionCache(*past)
+    return Probe(x, build=lambda block: block(*sizes), **named, **said)
 
 
 def _one_by_one(block: type[nn.Module]) -> nn.Module:
@@ -149,119 +120,62 @@ def _one_by_one(block: type[nn.Module]) -> nn.Module:
     return module
 
 
-def _steps() -> Probe:
-    """A stream for `_one_by_one`."""
-    x = torch.randn(2, 4, 16, generator=torch.Generator().manual_seed(6))
-    return Probe(
-        x,
-        angles=rotary.rotary_angles(4, 4),
-        build=_one_by_one,
-        praise="one by one, with a cache that starts empty",
-        when="one by one, with a cache that starts empty and has to grow: ",
-    )
+class _NormLast(ModernBlock):
+    def forward(self, x: Tensor, *given: Any, **named: Any) -> Tensor:
+        x = self.attention_norm(x + self.attention(x, *given, **named))
+        return self.feed_forward_norm(x + self.feed_forward(x))
 
 
-def _joined(join: Callable) -> type[ModernBlock]:
-    """The block, its sublayers joined in another way."""
-
-    class Wrong(ModernBlock):
-        def forward(
-            self,
-            x: Tensor,
-            angles: Tensor | None = None,
-            mask: Tensor | None = None,
-            *,
-            cache: AttentionCache | None = None,
-        ) -> Tensor:
-            attend = partial(self.attention, angles=angles, mask=mask, cache=cache)
-            norms = self.attention_norm, self.feed_forward_norm
-            return join(x, *norms, attend, self.feed_forward)
-
-    return Wrong
+class _AddedToTheNorm(ModernBlock):
+    def forward(self, x: Tensor, *given: Any, **named: Any) -> Tensor:
+        x = self.attention_norm(x)
+        x = self.feed_forward_norm(x + self.attention(x, *given, **named))
+        return x + self.feed_forward(x)
 
 
-Part = Callable[[Tensor], Tensor]
-
-
-def _norm_last(x: Tensor, norm: Part, other: Part, attend: Part, feed: Part) -> Tensor:
-    x = norm(x + attend(x))
-    return other(x + feed(x))
-
-
-def _normed(x: Tensor, norm: Part, other: Part, attend: Part, feed: Part) -> Tensor:
-    x = norm(x)
-    x = other(x + attend(x))
-    return x + feed(x)
-
-
-def _at_once(x: Tensor, norm: Part, other: Part, attend: Part, feed: Part) -> Tensor:
-    return x + attend(norm(x)) + feed(other(x))
-
-
-def _no_second(x: Tensor, norm: Part, other: Part, attend: Part, feed: Part) -> Tensor:
-    x = x + attend(norm(x))
-    return x + feed(x)
-
-
-def _no_sums(x: Tensor, norm: Part, other: Part, attend: Part, feed: Part) -> Tensor:
-    return feed(other(attend(norm(x))))
+class _AtOnce(ModernBlock):
+    def forward(self, x: Tensor, *given: Any, **named: Any) -> Tensor:
+        attended = self.attention(self.attention_norm(x), *given, **named)
+        return x + attended + self.feed_forward(self.feed_forward_norm(x))
 
 
 modern_block = Exercise(
     ModernBlock,
     [
         _stream(
-            0,
-            5,
-            12,
-            4,
-            2,
-            20,
-            angles=False,
-            mask=False,
+            *(0, 5, 12, 4, 2, 20),
+            alone=True,
             training=True,
             praise="norm, sublayer, sum",
         ),
         _stream(
-            1, 4, 16, 2, 1, 24, mask=False, when="with angles, if they are passed on: "
-        ),
-        _stream(
-            2,
-            7,
-            8,
-            4,
-            4,
-            12,
+            *(2, 7, 8, 4, 4, 12),
+            short=True,
             praise="angles and a mask",
-            when="with a mask, if it is passed on: ",
+            when="with angles and a mask, if they are passed on: ",
         ),
-        _stream(3, 6, 24, 6, 3, 10, short=True, when="with short vectors: "),
         _stream(
-            4,
-            1,
-            16,
-            4,
-            2,
-            24,
-            earlier=5,
-            mask=False,
+            *(5, 3, 12, 2, 1, 8),
+            earlier=4,
             when="with a cache, if it is passed on: ",
+            praise="a cache of earlier keys",
         ),
-        _stream(5, 3, 12, 2, 1, 8, earlier=4, praise="a cache of earlier keys"),
-        _steps(),
+        Probe(
+            torch.randn(2, 4, 16, generator=torch.Generator().manual_seed(6)),
+            angles=rotary.rotary_angles(4, 4),
+            build=_one_by_one,
+            praise="one by one, with a cache that starts empty",
+            when="one by one, with a cache that starts empty and has to grow: ",
+        ),
     ],
     {
         "the norms stand after the sums, as in 2017: here a sublayer reads the norm of "
-        "the stream, and the stream stays as it is": _joined(_norm_last),
-        "a sublayer's output is added to the norm: add it to x, the stream": _joined(
-            _normed
+        "the stream, and the stream stays as it is": _NormLast,
+        "a sublayer's output is added to the norm: add it to x, the stream": (
+            _AddedToTheNorm
         ),
         "the feed-forward network reads the x of the start: it reads the stream with "
-        "the attention's output in it": _joined(_at_once),
-        "nothing is added to the stream: each sublayer's output is added to the x that "
-        "its norm has read": _joined(_no_sums),
-        "no norm stands before the feed-forward network: it reads "
-        "`feed_forward_norm` of the stream": _joined(_no_second),
+        "the attention's output in it": _AtOnce,
     },
     lesson="17",
 )

@@ -1,4 +1,4 @@
-"""Drawings of lesson 18: the mask, the stack, the loss, prefill and decode."""
+"""Drawings of lesson 18: the mask, and what the loss counts."""
 
 from collections.abc import Mapping, Sequence
 
@@ -7,7 +7,7 @@ from matplotlib.patches import Rectangle
 from torch import Tensor
 
 from helpers.plots import drawing
-from helpers.plots.drawing import HIDDEN, INK, ROLES
+from helpers.plots.drawing import HIDDEN, INK
 
 
 def _cell(
@@ -59,41 +59,6 @@ def draw_who_sees_whom(mask: Tensor, words: Sequence[str], english: int) -> None
         drawing.write(ax, place, text, size=10, align="left")
 
 
-def draw_stack(n_layers: int) -> None:
-    """From tokens to logits, with what a block is handed besides."""
-    ax = drawing.canvas(5.2, 3.7, title="One stack: tokens in, logits out")
-    x, width = 2.9, 2.3
-    boxes = [
-        drawing.operation(ax, (x, y), "", role=role, width=width, height=high)
-        for y, role, high in (
-            (0.85, "input", 0.36),
-            (1.7, "attention", 0.62),
-            (2.45, "norm", 0.3),
-            (2.95, "input", 0.3),
-        )
-    ]
-    block = f"ModernBlock, {n_layers} of them"
-    for box, text in zip(
-        boxes, ("embedding", block, "RMSNorm", "projection"), strict=True
-    ):
-        drawing.write(ax, (box.x, box.y), text, size=11)
-    ends = [(x, 0.32), *(box.top for box in boxes)]
-    starts = [*(box.bottom for box in boxes), (x, 3.4)]
-    for start, end in zip(ends, starts, strict=True):
-        drawing.arrow(ax, start, end, width=1.5)
-    for text, y in (
-        ("tokens  (batch, length)", 0.22),
-        ("(batch, length, d_model)", 1.21),
-        ("(batch, length, vocab_size)", 3.27),
-    ):
-        place, align = ((x, y), "center") if y < 1 else ((x + 0.1, y), "left")
-        drawing.write(ax, place, text, size=9.5, align=align)
-    for i, text in enumerate(("mask", "angles", "its cache")):
-        y = 1.9 - 0.2 * i
-        drawing.write(ax, (1.2, y), text, size=10.5, align="right")
-        drawing.arrow(ax, (1.22, y), (boxes[1].left[0], y))
-
-
 def draw_shifted(words: Sequence[str], counted: Mapping[str, Sequence[bool]]) -> None:
     """A sequence, what each place must say, and which of that each loss counts."""
     width, left = 0.5, 1.0
@@ -117,32 +82,3 @@ def draw_shifted(words: Sequence[str], counted: Mapping[str, Sequence[bool]]) ->
             fill = drawing.tint("context", 0.8) if counts else "white"
             _cell(ax, (block.x - 0.12, y - 0.12), (0.24, 0.24), fc=fill, ec=HIDDEN)
             drawing.write(ax, (block.x, y), "1" if counts else "0", size=9)
-
-
-def draw_prefill(prompt: Sequence[str], written: Sequence[str]) -> None:
-    """Which positions each pass computes, and which keys and values it finds kept."""
-    words, width, height, left = [*prompt, *written[:-1]], 0.43, 0.34, 0.85
-    high = len(written) * height + 1.4
-    title = "Prefill computes the prompt at once, decoding one token a pass"
-    ax = drawing.canvas(left + width * len(words) + 0.85, high, title=title)
-    top = high - 0.7
-    for place, word in enumerate(words):
-        drawing.write(ax, (left + (place + 0.5) * width, top + 0.14), word)
-    for step, word in enumerate(written):
-        y, name = top - step * height, f"decode {step}" if step else "prefill"
-        drawing.write(ax, (left - 0.08, y - height / 2), name, size=10, align="right")
-        end = len(prompt) + step
-        for place in range(end):
-            new = place == end - 1 if step else True
-            look = {"fc": ROLES["context"] if new else "white"}
-            look["ec"] = "white" if new else INK
-            corner = left + place * width, y - height
-            _cell(ax, corner, (width * 0.94, height * 0.88), **look)
-        place = left + end * width + 0.05, y - height / 2
-        drawing.write(ax, place, f"→ {word}", size=10, align="left")
-    for text, x, fill, edge in (
-        ("computed in this pass", left, ROLES["context"], "white"),
-        ("keys and values kept", left + 2.4, "white", INK),
-    ):
-        _cell(ax, (x, 0.14), (0.3, 0.2), fc=fill, ec=edge)
-        drawing.write(ax, (x + 0.38, 0.24), text, size=10, align="left")

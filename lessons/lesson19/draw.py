@@ -1,18 +1,15 @@
-"""Drawings of lesson 19: a running softmax, tiles, costs, tiles of a mask."""
+"""Drawings of lesson 19: a running softmax, and tiles."""
 
 import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from itertools import accumulate
 
-import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
-from torch import Tensor
 
 from helpers.plots import drawing
-from helpers.plots.drawing import HIDDEN, INK, ROLES, tint
-from helpers.plots.style import COLOURS, MARKERS
+from helpers.plots.drawing import INK, ROLES, tint
 
 NEW = "#FFF3D6"  # a step that finds a new maximum
 
@@ -115,67 +112,3 @@ def _strip(
     fill = tint(role, 0.75 if strong else 0.15)
     look = {"fc": fill, "ec": ROLES[role], "lw": 1}
     ax.add_patch(Rectangle(corner, *size, **look))
-
-
-def costs_by_length(
-    lengths: Sequence[int], costs: Mapping[str, Sequence[int]], *, title: str
-) -> None:
-    """Numbers in memory {way: one for each length}, in millions, axes logarithmic.
-
-    Two thin lines show what would grow with the length, and with its square.
-    """
-    _, ax = plt.subplots(figsize=(5.6, 3.6))
-    for first, power, name in ((0.085, 1, "n"), (0.26, 2, "n²")):
-        guide = [first * (n / lengths[0]) ** power for n in lengths]
-        ax.plot(lengths, guide, color="grey", lw=0.8, ls=":")
-        ax.annotate(
-            f"as {name}",
-            (lengths[-1], guide[-1]),
-            (4, 0),
-            textcoords="offset points",
-            color="dimgrey",
-            va="center",
-            fontsize=9,
-        )
-    for i, (name, numbers) in enumerate(costs.items()):
-        look = {"color": COLOURS[i], "marker": MARKERS[i], "ms": 6, "lw": 1.2}
-        look |= {"ls": "-" if "again" in name else "--"}
-        ax.plot(lengths, [x / 1e6 for x in numbers], label=name, **look)
-    ax.set(title=title, xscale="log", yscale="log")
-    ax.set(xlabel="length", ylabel="largest + kept (millions)")
-    ax.set_xticks(lengths, [f"{n:,}" for n in lengths])
-    ax.set_ylim(0.05, 5)
-    ax.set_yticks([0.1, 0.3, 1, 3])
-    ax.yaxis.set_major_formatter("{x:g}")
-    ax.minorticks_off()
-    ax.legend(frameon=False, fontsize=9)
-
-
-def draw_visited(
-    masks: Mapping[str, Tensor], tiles: Mapping[str, Tensor], block: int
-) -> None:
-    """Masks {name: (length, length)} side by side, the tiles that are computed framed.
-
-    tiles {name: (blocks, blocks)}, True where a tile is computed.
-    """
-    cell = 0.095
-    side = max(cell * len(mask) for mask in masks.values())
-    wide = 0.35 + len(masks) * (side + 0.25)
-    title = f"Only the framed tiles ({block} × {block} pairs) are computed"
-    ax = drawing.canvas(wide, side + 1.5, title=title)
-    for place, (name, mask) in enumerate(masks.items()):
-        left, top = 0.4 + place * (side + 0.25), 0.65 + side
-        drawing.write(ax, (left, top + 0.2), name, size=9, align="left")
-        for i, row in enumerate(mask.tolist()):
-            for j, may in enumerate(row):
-                fill = ROLES["mask"] if may else HIDDEN
-                corner = left + j * cell, top - (i + 1) * cell
-                ax.add_patch(Rectangle(corner, cell, cell, fc=fill, ec="white", lw=0.3))
-        for i, j in tiles[name].nonzero().tolist():
-            corner = left + j * block * cell, top - (i + 1) * block * cell
-            look = {"fill": False, "ec": INK, "lw": 1.6, "zorder": 3}
-            ax.add_patch(Rectangle(corner, block * cell, block * cell, **look))
-        drawing.write(ax, (left + side / 2, 0.45), "key", size=9)
-    drawing.write(ax, (0.2, 0.65 + side / 2), "query", size=9, rotation=90)
-    says = "orange: the query may see the key; grey: it may not"
-    drawing.write(ax, (0.4, 0.15), says, size=9, align="left")

@@ -2,7 +2,7 @@
 
 import weakref
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -80,11 +80,6 @@ def kept(way: Way, length: int) -> int:
     return kept_numbers(nn.Identity(), partial(way, *make_inputs(length)))
 
 
-def training_costs(way: Way, lengths: Sequence[int]) -> list[int]:
-    """The largest tensor and what is kept, together, for each length."""
-    return [largest(way, n, training=True) + kept(way, n) for n in lengths]
-
-
 def products(way: Way, length: int) -> float:
     """Operations of training way(query, key, value), in products of 2 · length² · 64.
 
@@ -94,15 +89,6 @@ def products(way: Way, length: int) -> float:
     with FlopCounterMode(display=False) as counter:
         torch.autograd.grad(way(*inputs).sum(), inputs)
     return counter.get_total_flops() / (2 * length**2 * 64)
-
-
-def exponent(x: Sequence[float], y: Sequence[float]) -> float:
-    """The p with which y grows as x to the power p.
-
-    It is the slope of the straight line through the points, both axes logarithmic.
-    """
-    x, y = torch.tensor(x).log(), torch.tensor(y).log()
-    return ((x - x.mean()) @ (y - y.mean()) / (x - x.mean()).square().sum()).item()
 
 
 def all_masks(batch: int, heads: int, queries: int, keys: int) -> list[Tensor | None]:

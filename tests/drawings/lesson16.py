@@ -4,14 +4,8 @@ import torch
 
 from lessons.lesson16 import draw
 
-SEEN = torch.tensor([[True, True, False]] * 2)
 HEADS = torch.tensor([[0, 0], [1, 1]])
 DRAWINGS = {
-    "masks": lambda: draw.draw_masks(
-        {"A": SEEN[:1], "B": 2, "D": ~SEEN, "E": SEEN},
-        ["le", "chat"],
-        ["the", "cat", "."],
-    ),
     "heads": lambda: draw.draw_heads({"by view": HEADS, "repaired": HEADS.T}),
     "who moves whom": lambda: draw.who_moves_whom(
         {name: torch.eye(size) for name, size in zip("abcd", (8, 8, 6, 6), strict=True)}

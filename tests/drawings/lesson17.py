@@ -4,12 +4,6 @@ import pandas as pd
 
 from lessons.lesson17 import draw
 
-SHARES = pd.DataFrame(
-    {"positions": kind, "seed": seed, "far": 0.5}
-    | {f"at {place}": 1 - 0.01 * place * seed for place in range(20)}
-    for kind in ("sinusoids", "rotary", "none")
-    for seed in range(3)
-)
 STEPS = pd.DataFrame(
     {"change": name, "steps_to_90": 190.0 + 10 * seed}
     for name in ("2017", "rotary, not in cross")
@@ -25,6 +19,5 @@ DRAWINGS = {
     "misreadings": lambda: draw.draw_misreadings(
         APART, ["one\ntoken", "short\nvectors"], bound=1e-5, title="which shows?"
     ),
-    "lengths": lambda: draw.draw_lengths(SHARES, trained=8, title="one task"),
     "steps": lambda: draw.draw_steps(STEPS, (195, 210), title="steps"),
 }

@@ -9,7 +9,5 @@ DRAWINGS = {
     "who_sees_whom": lambda: draw.draw_who_sees_whom(
         causal_mask(10)[0, 0], WORDS[:-1], 6
     ),
-    "stack": lambda: draw.draw_stack(4),
     "shifted": lambda: draw.draw_shifted(WORDS, COUNTED),
-    "prefill": lambda: draw.draw_prefill(WORDS[:6], WORDS[6:]),
 }

@@ -1,7 +1,5 @@
 """Examples of each drawing in lessons/lesson19/draw.py."""
 
-import torch
-
 from lessons.lesson19 import draw
 
 RUNNING = {
@@ -9,13 +7,7 @@ RUNNING = {
     "total": [1, 1.5, 1.75, 1.875, 2],
     "mixed": [10, 10, 25, 52.5, 56.25],
 }
-CAUSAL = torch.ones(24, 24).tril() == 1
-VISITED = torch.ones(6, 6).tril() == 1
-NAMES = ("window", "two documents")
 DRAWINGS = {
     "running": lambda: draw.draw_running([2, 1, 4, 8, 1], RUNNING),
     "tiles": lambda: draw.draw_tiles(3, 12),
-    "visited": lambda: draw.draw_visited(
-        dict.fromkeys(NAMES, CAUSAL), dict.fromkeys(NAMES, VISITED), 4
-    ),
 }

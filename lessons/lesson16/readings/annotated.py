@@ -166,14 +166,14 @@ class NormFirstEncoderLayer(nn.Module):
 class NormFirstEncoder(nn.Module):
     """C's Encoder: N clones of a layer and one last norm; shapes as the layer's."""
 
-    def __init__(self, layer: NormFirstEncoderLayer, N: int):
+    def __init__(self, layer: nn.Module, N: int):
         super().__init__()
         self.layers = clones(layer, N)
         self.norm = StdLayerNorm(layer.size)
 
-    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+    def forward(self, x: Tensor, *given: Tensor) -> Tensor:
         for layer in self.layers:
-            x = layer(x, mask)
+            x = layer(x, *given)
         return self.norm(x)
 
 
@@ -207,20 +207,8 @@ class NormFirstDecoderLayer(nn.Module):
         return self.sublayer[2](x, self.feed_forward)
 
 
-class NormFirstDecoder(nn.Module):
-    """C's Decoder: N clones of a layer and one last norm; shapes as the layer's."""
-
-    def __init__(self, layer: NormFirstDecoderLayer, N: int):
-        super().__init__()
-        self.layers = clones(layer, N)
-        self.norm = StdLayerNorm(layer.size)
-
-    def forward(
-        self, x: Tensor, memory: Tensor, src_mask: Tensor, tgt_mask: Tensor
-    ) -> Tensor:
-        for layer in self.layers:
-            x = layer(x, memory, src_mask, tgt_mask)
-        return self.norm(x)
+class NormFirstDecoder(NormFirstEncoder):
+    """C's Decoder: the same, of layers that are given a memory and two masks, too."""
 
 
 class Generator(nn.Module):

@@ -8,6 +8,7 @@ hidden scores with -1e6, which is -inf in float16. Importing this imports d2l: s
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -86,7 +87,7 @@ class EncoderBlock(nn.Module):
     ):
         super().__init__()
         sizes = key_size, query_size, value_size, num_hiddens, num_heads
-        self.attention = multi_head_attention(*sizes, dropout, use_bias)
+        self.attention = d2l.MultiHeadAttention(*sizes, dropout, use_bias)
         self.addnorm1 = AddNorm(norm_shape, dropout)
         self.ffn = PositionWiseFFN(ffn_num_input, ffn_num_hiddens, num_hiddens)
         self.addnorm2 = AddNorm(norm_shape, dropout)
@@ -103,31 +104,15 @@ class TransformerEncoder(d2l.Encoder):
     (batch × num_heads, length, length).
     """
 
-    def __init__(
-        self,
-        vocab_size: int,
-        key_size: int,
-        query_size: int,
-        value_size: int,
-        num_hiddens: int,
-        norm_shape: int | Sequence[int],
-        ffn_num_input: int,
-        ffn_num_hiddens: int,
-        num_heads: int,
-        num_layers: int,
-        dropout: float,
-        use_bias: bool = False,
-        *,
-        max_len: int = 1000,
-    ):
+    def __init__(self, vocab_size: int, *sizes: Any, max_len: int = 1000):
+        """sizes are an EncoderBlock's, and before its dropout the number of layers."""
         super().__init__()
-        self.num_hiddens = num_hiddens
-        self.embedding = nn.Embedding(vocab_size, num_hiddens)
-        self.pos_encoding = SteppedPositions(num_hiddens, dropout, max_len)
-        widths = key_size, query_size, value_size, num_hiddens
-        sizes = norm_shape, ffn_num_input, ffn_num_hiddens, num_heads, dropout
+        *block, num_layers, dropout = sizes
+        self.num_hiddens = sizes[3]
+        self.embedding = nn.Embedding(vocab_size, self.num_hiddens)
+        self.pos_encoding = SteppedPositions(self.num_hiddens, dropout, max_len)
         self.blks = nn.ModuleList(
-            EncoderBlock(*widths, *sizes, use_bias) for _ in range(num_layers)
+            EncoderBlock(*block, dropout) for _ in range(num_layers)
         )
 
     def forward(self, X: Tensor, valid_lens: Tensor | None, *args) -> Tensor:
@@ -149,27 +134,16 @@ class DecoderBlock(nn.Module):
     off after `key_values = X`; the rest is ours.
     """
 
-    def __init__(
-        self,
-        key_size: int,
-        query_size: int,
-        value_size: int,
-        num_hiddens: int,
-        norm_shape: int | Sequence[int],
-        ffn_num_input: int,
-        ffn_num_hiddens: int,
-        num_heads: int,
-        dropout: float,
-        i: int,
-    ):
+    def __init__(self, *sizes: Any, i: int):
+        """sizes are an EncoderBlock's, without a bias."""
         super().__init__()
         self.i = i
-        sizes = key_size, query_size, value_size, num_hiddens, num_heads
-        self.attention1 = multi_head_attention(*sizes, dropout)
+        *widths, norm_shape, ffn_num_input, ffn_num_hiddens, num_heads, dropout = sizes
+        self.attention1 = d2l.MultiHeadAttention(*widths, num_heads, dropout)
         self.addnorm1 = AddNorm(norm_shape, dropout)
-        self.attention2 = multi_head_attention(*sizes, dropout)
+        self.attention2 = d2l.MultiHeadAttention(*widths, num_heads, dropout)
         self.addnorm2 = AddNorm(norm_shape, dropout)
-        self.ffn = PositionWiseFFN(ffn_num_input, ffn_num_hiddens, num_hiddens)
+        self.ffn = PositionWiseFFN(ffn_num_input, ffn_num_hiddens, widths[-1])
         self.addnorm3 = AddNorm(norm_shape, dropout)
 
     def forward(self, X: Tensor, state: list) -> tuple[Tensor, list]:
@@ -209,7 +183,7 @@ class TransformerDecoder(d2l.AttentionDecoder):
         self.embedding = nn.Embedding(vocab_size, self.num_hiddens)
         self.pos_encoding = SteppedPositions(self.num_hiddens, sizes[-1], max_len)
         self.blks = nn.ModuleList(
-            DecoderBlock(*widths, *sizes, i) for i in range(num_layers)
+            DecoderBlock(*widths, *sizes, i=i) for i in range(num_layers)
         )
         self.dense = nn.Linear(self.num_hiddens, vocab_size)
 
@@ -240,31 +214,6 @@ class TransformerDecoder(d2l.AttentionDecoder):
             [kept_weights(blk.attention1) for blk in self.blks],
             [kept_weights(blk.attention2) for blk in self.blks],
         )
-
-
-def multi_head_attention(
-    key_size: int,
-    query_size: int,
-    value_size: int,
-    num_hiddens: int,
-    num_heads: int,
-    dropout: float,
-    use_bias: bool = False,
-) -> nn.Module:
-    """d2l's MultiHeadAttention, its arguments handed over by name."""
-    if num_hiddens % num_heads:
-        raise ValueError(
-            f"num_hiddens={num_hiddens} is not divisible by num_heads={num_heads}"
-        )
-    return d2l.MultiHeadAttention(
-        key_size=key_size,
-        query_size=query_size,
-        value_size=value_size,
-        num_hiddens=num_hiddens,
-        num_heads=num_heads,
-        dropout=dropout,
-        bias=use_bias,
-    )
 
 
 def kept_weights(attention: nn.Module) -> Tensor:

@@ -9,8 +9,9 @@ class Translator(nn.Module):
     """The interface of `helpers.transformer.Transformer` over a reading's own.
 
     What is hidden follows from PAD. A reading has `project`, which makes logits of
-    states, `read` and `write`; `attention_maps(source, target)` gives {"encoder": …,
-    "decoder": …, "cross": …}, a list each, (batch, heads, queries, keys) a layer.
+    states; `read(source)`, its memory; `write(target, memory, source)`, the states; and
+    `attention_maps(source, target)`, {"encoder": …, "decoder": …, "cross": …}, a list
+    each, (batch, heads, queries, keys) a layer.
     """
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
@@ -25,11 +26,3 @@ class Translator(nn.Module):
         """States (batch, target_length, d_model)."""
         check_tokens(target, "target")
         return self.write(target, memory, source)
-
-    def read(self, source: Tensor) -> Tensor:
-        """The memory of a source; NotImplementedError unless a reading says how."""
-        raise NotImplementedError
-
-    def write(self, tokens: Tensor, memory: Tensor, source: Tensor) -> Tensor:
-        """The states of all tokens; NotImplementedError unless a reading says how."""
-        raise NotImplementedError

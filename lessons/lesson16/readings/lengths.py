@@ -5,11 +5,12 @@ Its conventions: arguments in the order key, value, query; a mask is
 inside the sublayers, norm last; every module returns what it attended to, with the
 heads folded into the batch: (batch × heads, query_length, key_length). Lengths are
 (batch, 1), padding stands on the right. Here attention is called self-attention or
-context attention, the latter from the decoder to the encoder. Defaults are the text's.
+context attention, the latter from the decoder to the encoder.
 """
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -36,20 +37,6 @@ def hidden_sequence_mask(seq: Tensor) -> Tensor:
 def residual(sublayer_fn: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     """sublayer_fn(x) + x."""
     return sublayer_fn(x) + x
-
-
-class EpsilonLayerNorm(nn.Module):
-    """gamma (x - mean) / (std + epsilon) + beta. D's model uses nn.LayerNorm."""
-
-    def __init__(self, features: int, epsilon: float = 1e-6):
-        super().__init__()
-        self.gamma = nn.Parameter(torch.ones(features))
-        self.beta = nn.Parameter(torch.zeros(features))
-        self.epsilon = epsilon
-
-    def forward(self, x: Tensor) -> Tensor:
-        mean, std = x.mean(-1, keepdim=True), x.std(-1, keepdim=True)
-        return self.gamma * (x - mean) / (std + self.epsilon) + self.beta
 
 
 class BatchedDotProductAttention(nn.Module):
@@ -198,13 +185,7 @@ class SequenceEmbedding(nn.Module):
 class SelfAttentionLayer(nn.Module):
     """D's EncoderLayer: (batch, length, model_dim) -> the same, and attention."""
 
-    def __init__(
-        self,
-        model_dim: int = 512,
-        num_heads: int = 8,
-        ffn_dim: int = 2048,
-        dropout: float = 0.0,
-    ):
+    def __init__(self, model_dim: int, num_heads: int, ffn_dim: int, dropout: float):
         super().__init__()
         self.attention = RepairedAttention(model_dim, num_heads, dropout)
         self.feed_forward = PositionalWiseFeedForward(model_dim, ffn_dim, dropout)
@@ -223,13 +204,7 @@ class ContextAttentionLayer(nn.Module):
     model_dim) -> output like dec_inputs, and both attentions.
     """
 
-    def __init__(
-        self,
-        model_dim: int,
-        num_heads: int = 8,
-        ffn_dim: int = 2048,
-        dropout: float = 0.0,
-    ):
+    def __init__(self, model_dim: int, num_heads: int, ffn_dim: int, dropout: float):
         super().__init__()
         self.self_attention = RepairedAttention(model_dim, num_heads, dropout)
         self.context_attention = RepairedAttention(model_dim, num_heads, dropout)
@@ -252,23 +227,16 @@ class ContextAttentionLayer(nn.Module):
 
 
 class LengthEncoder(nn.Module):
-    """D's Encoder: inputs (batch, length), lengths -> output, a list of attentions."""
+    """D's Encoder: inputs (batch, length), lengths -> output, a list of attentions.
 
-    def __init__(
-        self,
-        vocab_size: int,
-        max_seq_len: int,
-        num_layers: int = 6,
-        model_dim: int = 512,
-        num_heads: int = 8,
-        ffn_dim: int = 2048,
-        dropout: float = 0.0,
-    ):
+    sizes are those of a layer.
+    """
+
+    def __init__(self, vocab_size: int, max_seq_len: int, num_layers: int, *sizes: Any):
         super().__init__()
-        self.embedding = SequenceEmbedding(vocab_size, max_seq_len, model_dim)
+        self.embedding = SequenceEmbedding(vocab_size, max_seq_len, sizes[0])
         self.encoder_layers = nn.ModuleList(
-            SelfAttentionLayer(model_dim, num_heads, ffn_dim, dropout)
-            for _ in range(num_layers)
+            SelfAttentionLayer(*sizes) for _ in range(num_layers)
         )
 
     def forward(
@@ -284,23 +252,16 @@ class LengthEncoder(nn.Module):
 
 
 class LengthDecoder(nn.Module):
-    """D's Decoder: -> output, self-attentions, context attentions, one a layer."""
+    """D's Decoder: -> output, self-attentions, context attentions, one a layer.
 
-    def __init__(
-        self,
-        vocab_size: int,
-        max_seq_len: int,
-        num_layers: int = 6,
-        model_dim: int = 512,
-        num_heads: int = 8,
-        ffn_dim: int = 2048,
-        dropout: float = 0.0,
-    ):
+    sizes are those of a layer.
+    """
+
+    def __init__(self, vocab_size: int, max_seq_len: int, num_layers: int, *sizes: Any):
         super().__init__()
-        self.embedding = SequenceEmbedding(vocab_size, max_seq_len, model_dim)
+        self.embedding = SequenceEmbedding(vocab_size, max_seq_len, sizes[0])
         self.decoder_layers = nn.ModuleList(
-            ContextAttentionLayer(model_dim, num_heads, ffn_dim, dropout)
-            for _ in range(num_layers)
+            ContextAttentionLayer(*sizes) for _ in range(num_layers)
         )
 
     def forward(
@@ -328,6 +289,7 @@ class LengthTransformer(nn.Module):
     src_seq (batch, source_length), src_len (batch, 1), and so on -> (batch,
     target_length, tgt_vocab_size), then three lists: the encoder's, the decoder's self-
     and its context attentions. With softmax=False, logits, which a cross-entropy needs.
+    sizes: num_layers, model_dim, num_heads, ffn_dim, dropout.
     """
 
     def __init__(
@@ -336,19 +298,13 @@ class LengthTransformer(nn.Module):
         src_max_len: int,
         tgt_vocab_size: int,
         tgt_max_len: int,
-        num_layers: int = 6,
-        model_dim: int = 512,
-        num_heads: int = 8,
-        ffn_dim: int = 2048,
-        dropout: float = 0.2,
-        *,
+        *sizes: Any,
         softmax: bool = True,
     ):
         super().__init__()
-        sizes = (num_layers, model_dim, num_heads, ffn_dim, dropout)
         self.encoder = LengthEncoder(src_vocab_size, src_max_len, *sizes)
         self.decoder = LengthDecoder(tgt_vocab_size, tgt_max_len, *sizes)
-        self.linear = nn.Linear(model_dim, tgt_vocab_size, bias=False)
+        self.linear = nn.Linear(sizes[1], tgt_vocab_size, bias=False)
         self.softmax = nn.Softmax(dim=-1) if softmax else nn.Identity()
 
     def forward(
@@ -403,16 +359,8 @@ def lengths_model(
     config: TransformerConfig, *, softmax: bool = False
 ) -> LengthsTranslator:
     """Reading D as a whole; without the text's softmax, so that it can be trained."""
-    model = LengthTransformer(
-        config.source_vocab,
-        config.max_length,
-        config.target_vocab,
-        config.max_length,
-        num_layers=config.n_layers,
-        model_dim=config.d_model,
-        num_heads=config.n_heads,
-        ffn_dim=config.d_ff,
-        dropout=config.dropout,
-        softmax=softmax,
-    )
+    c = config
+    sizes = c.n_layers, c.d_model, c.n_heads, c.d_ff, c.dropout
+    vocabularies = c.source_vocab, c.max_length, c.target_vocab, c.max_length
+    model = LengthTransformer(*vocabularies, *sizes, softmax=softmax)
     return LengthsTranslator(model, config)

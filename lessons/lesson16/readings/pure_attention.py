@@ -132,8 +132,8 @@ class AttentionOnlyTranslator(Translator):
     def attention_maps(self, source: Tensor, target: Tensor) -> dict[str, list[Tensor]]:
         """What the blocks return beside their output."""
         memory, to_itself = self.run_encoder(source)
-        _, to_target, to_source = self.run_decoder(target, memory, source)
-        return {"encoder": to_itself, "decoder": to_target, "cross": to_source}
+        _, maps = self.run_decoder(target, memory, source)
+        return {"encoder": to_itself, "decoder": maps[::2], "cross": maps[1::2]}
 
     def run_encoder(self, source: Tensor) -> tuple[Tensor, list[Tensor]]:
         """The memory of a source, and each block's map."""
@@ -146,19 +146,17 @@ class AttentionOnlyTranslator(Translator):
 
     def run_decoder(
         self, tokens: Tensor, memory: Tensor, source: Tensor
-    ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
-        """The tokens' states, and each block's map: of the target, of the source."""
+    ) -> tuple[Tensor, list[Tensor]]:
+        """The tokens' states, and the maps: of the target, of the source, in turns."""
         past, across = visible(tokens, tokens).tril(), visible(source, tokens)
-        x = self.embed(self.target_embedding, tokens)
-        to_target, to_source = [], []
+        x, maps = self.embed(self.target_embedding, tokens), []
         for look_back, look_across in zip(
             self.self_attention, self.cross_attention, strict=True
         ):
-            x, attn = look_back(x, x, x, past)
-            to_target.append(attn)
-            x, attn = look_across(x, memory, memory, across)
-            to_source.append(attn)
-        return x, to_target, to_source
+            x, to_target = look_back(x, x, x, past)
+            x, to_source = look_across(x, memory, memory, across)
+            maps += [to_target, to_source]
+        return x, maps
 
     def embed(self, embedding: nn.Embedding, tokens: Tensor) -> Tensor:
         """Embedded ids with their positions, (batch, length, d_model)."""

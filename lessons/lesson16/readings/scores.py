@@ -28,37 +28,22 @@ class AdditiveScore(nn.Module):
         return self.score(hidden.tanh()).squeeze(-1)
 
 
-class LocationScore(nn.Module):
-    """W q: the query alone says which of max_length places it wants.
+def location_score(query: Tensor, key: Tensor, places: Tensor) -> Tensor:
+    """W q: the query alone says which place it wants. Luong et al. 2015, section 3.1.
 
-    Luong et al. 2015, section 3.1. ValueError for more keys than max_length.
+    places (max_length, d) is W; there may be no more keys than that.
     """
-
-    def __init__(self, d: int, max_length: int):
-        super().__init__()
-        self.places = nn.Linear(d, max_length, bias=False)
-
-    def forward(self, query: Tensor, key: Tensor) -> Tensor:
-        length, max_length = key.size(1), self.places.out_features
-        if length > max_length:
-            raise ValueError(f"{length} keys, but places for {max_length}")
-        return self.places(query)[:, :, :length]
-
-
-class GeneralScore(nn.Module):
-    """qᵀ W k: a dot product with a matrix between. Luong et al. 2015, section 3.1."""
-
-    def __init__(self, d: int):
-        super().__init__()
-        self.between = nn.Linear(d, d, bias=False)
-
-    def forward(self, query: Tensor, key: Tensor) -> Tensor:
-        return dot_score(query, self.between(key))
+    return (query @ places.T)[:, :, : key.size(1)]
 
 
 def dot_score(query: Tensor, key: Tensor) -> Tensor:
     """qᵀ k. Luong et al. 2015, section 3.1."""
     return torch.bmm(query, key.transpose(1, 2))
+
+
+def general_score(query: Tensor, key: Tensor, between: Tensor) -> Tensor:
+    """qᵀ W k, W (d, d): a matrix between. Luong et al. 2015, section 3.1."""
+    return dot_score(query, key @ between.T)
 
 
 def scaled_dot_score(query: Tensor, key: Tensor) -> Tensor:

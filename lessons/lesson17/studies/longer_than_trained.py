@@ -3,10 +3,10 @@
 Small causal models say the latest marked letter. They have seen texts of 16 letters
 only; "none" has no positions. The table holds shares of right answers: on texts of 16
 letters ("trained"); on the same texts moved to the positions from 48 on ("moved"); and
-on texts of 64 letters, at each place ("at 0" to "at 63") and from place 48 on ("far").
-There, too, where all but the nearest 16 letters are hidden ("near"), all but the
-nearest 40 ("within_40"), or the 24 between ("no_middle"); and where all rotary angles
-but the first pair's are smaller, by another base ("slower").
+on texts of 64 letters, from place 48 on ("far"). There, too, where all but the nearest
+16 letters are hidden ("near"), all but the nearest 40 ("within_40"), or the 24 between
+("no_middle"); and where all rotary angles but the first pair's are smaller, by another
+base ("slower").
 """
 
 import math
@@ -30,7 +30,7 @@ def rows(*, tiny: bool = False) -> Iterator[dict]:
 
 def look(reader: TextReader) -> dict[str, float]:
     """The shares of right answers that the table holds."""
-    start, whole = LONG - TRAINED, right(reader, LONG)
+    start = LONG - TRAINED
 
     def far(**options) -> float:
         return right(reader, LONG, **options)[start:].mean().item()
@@ -43,4 +43,4 @@ def look(reader: TextReader) -> dict[str, float]:
         "within_40": far(hidden=range(BACK, LONG)),
         "no_middle": far(hidden=range(TRAINED, BACK)),
         "slower": far(base=500_000.0) if reader.kind == "rotary" else math.nan,
-    } | {f"at {place}": whole[place].item() for place in range(LONG)}
+    }
