@@ -26,7 +26,6 @@ IN_PLACE = (
     "`x[…] = …` or method ending in `_` (`div_`, `masked_fill_`) on what came in"
 )
 RANDOM = "two calls with the same inputs differ: something random is left in, or kept"
-NOTHING = "it returns nothing: does a line with `return` stand at its end?"
 UNTRIED = "○ not attempted yet"
 
 
@@ -200,7 +199,7 @@ class Exercise:
 
     def _refuse_what_is_no_output(self, output: Any) -> None:
         if output is None or output is Ellipsis:
-            raise Wrong(NOTHING)
+            raise Wrong("it returns nothing: does it end with a line `return …`?")
         several = isinstance(output, tuple | list) and len(output) == len(self.results)
         if self.results and not several:
             raise Wrong(f"return all results: `return {', '.join(self.results)}`")

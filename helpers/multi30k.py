@@ -17,8 +17,6 @@ import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
-import requests
-
 # A commit, not a branch: what stands there never changes.
 COMMIT = "a3d2e0d26b56f3846f66a952536ffed4e401d05a"
 ADDRESS = f"https://raw.githubusercontent.com/multi30k/dataset/{COMMIT}/data/task1/raw"
@@ -145,6 +143,8 @@ def download_files(names: list[str]) -> Path:
 
 def explain(error: OSError | ValueError) -> str:
     """What has gone wrong with a download, and what can be done."""
+    import requests  # here, as pooch
+
     match error:
         case requests.HTTPError(response=response):
             reason = f"the server answered {response.status_code} {response.reason}"

@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import other_styles
-from helpers import BOS, PAD, mine
+from helpers import BOS, PAD
 from helpers.exercise import Exercise, Probe
 from helpers.positions import positional_encoding
 from tools.reproducible import ROOT
@@ -377,12 +377,3 @@ def test_a_check_leaves_the_random_numbers_alone():
 def test_missing_parameters_are_listed():
     text = said(EXERCISES["lesson04-multi_head_attention"], OneProjection)
     assert "missing: key_projection.bias and key_projection.weight" in text
-
-
-def test_right_is_kept_and_wrong_is_not(tmp_path, monkeypatch):
-    monkeypatch.setenv("COURSE_MINE", str(tmp_path))
-    exercise = EXERCISES["lesson02-attention"]
-    exercise(lambda query, key, value, mask=None: (value, key))
-    assert mine.parts() == []
-    exercise(by_einsum)
-    assert mine.parts() == ["attention"]

@@ -132,24 +132,16 @@ def test_a_wrong_answer_changes_nothing(run):
     assert said.endswith("my_transformer.py still has your earlier attention\n")
 
 
-def test_the_whole_model_uses_the_learners_parts(run):
-    run(ATTENTION, CHECK_02, HEADS, CHECK_04)
+def test_the_whole_model_uses_the_learners_parts_in_any_order(run):
+    run(HEADS, CHECK_04, ATTENTION, CHECK_02)
     module, model = assembled()
-    assert mine.parts() == ["attention", "MultiHeadAttention"]
+    assert mine.parts() == ["MultiHeadAttention", "attention"]
     heads = [x for x in model.modules() if type(x).__name__ == "MyMultiHeadAttention"]
     assert len(heads) == 6
     module.attention = lambda query, key, value, mask=None: (0 * query, None)
     changed = model.encode(batch()[0])
     module.attention = module.my_attention
     assert (changed - model.encode(batch()[0])).abs().max() > 1e-3
-
-
-def test_the_order_of_the_lessons_does_not_matter(run):
-    run(HEADS, CHECK_04, ATTENTION, CHECK_02)
-    module, model = assembled()
-    module.attention = lambda *given: 1 / 0
-    with pytest.raises(ZeroDivisionError):
-        model(*batch())
 
 
 def test_a_name_of_another_cell_is_said_and_the_part_not_kept(run):
