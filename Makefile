@@ -109,7 +109,7 @@ lint: setup-dev ## check style and format of code and notebooks
 	$(VENV) -m ruff check .
 	$(VENV) -m ruff format --check .
 
-bench: setup-dev ## measure speed, memory and growth beside others (ARGS=course: every lesson)
+bench: setup-dev ## measure speed and memory beside others (ARGS=course: every lesson)
 	$(VENV) -m benchmarks $(ARGS)
 
 publish: setup-dev ## stamp URL=https://github.com/<owner>/<name> into cells and badges

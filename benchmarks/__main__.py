@@ -1,6 +1,6 @@
-"""The course beside what a user would otherwise pick, and how its costs grow.
+"""The course beside what a user would otherwise pick.
 
-    make bench                the tables `speed` and `growth`
+    make bench                the table `speed`
     make bench ARGS=course    the seconds of every lesson
     make bench ARGS=gpu       training steps, where there is a GPU
 
@@ -17,7 +17,6 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from itertools import product
 from pathlib import Path
 from time import perf_counter, process_time
 
@@ -35,7 +34,7 @@ from benchmarks.torch_translator import TorchTranslator
 from helpers import PAD, runtime
 from helpers.attention import record_attention
 from helpers.batching import Batch, bucketed_batches, make_batch
-from helpers.decoding import beam_search, greedy_decode, translate_ids, write_tokens
+from helpers.decoding import beam_search, greedy_decode, translate_ids
 from helpers.runtime import best_device, environment_report
 from helpers.scale.precision import PRECISIONS, Precision
 from helpers.training import Trainer, TrainingConfig
@@ -79,10 +78,10 @@ def random_pairs(number: int) -> list[tuple[list[int], list[int]]]:
     return [tuple(draw((n,)).tolist() for n in pair) for pair in lengths.tolist()]
 
 
-def new_model(sizes: dict, vocabulary: int = VOCABULARY) -> Transformer:
+def new_model(sizes: dict) -> Transformer:
     """The same weights at every call; norm last and nothing shared, as the rivals."""
     torch.manual_seed(0)
-    config = TransformerConfig(vocabulary, vocabulary, share_embeddings=False, **sizes)
+    config = TransformerConfig(VOCABULARY, VOCABULARY, share_embeddings=False, **sizes)
     return Transformer(config).to(DEVICE)
 
 
@@ -205,40 +204,6 @@ def speed(tiny: bool) -> Iterator[dict]:
         yield row(f"s of {name}", "nn.Transformer, no cache", seconds, 1.5, same)
 
 
-SWEEPS = {
-    "length": (16, 32, 64, 128, 256, 512),
-    "batch": (1, 2, 4, 8, 16, 32),
-    "vocabulary": (500, 1_000, 2_000, 4_000, 8_000, 16_000),
-    "layers": (1, 2, 4, 8),
-}
-
-
-def point(kind: str, length: int, batch: int, vocabulary: int, layers: int) -> Callable:
-    """A training step, or writing `length` tokens greedily, at these sizes."""
-    model = new_model(SIZES | {"n_layers": layers}, vocabulary)
-    ids = torch.randint(4, vocabulary, (batch, length + 1))
-    if kind == "training":
-        return partial(course_step(model), Batch(ids[:, 1:], ids))
-    write = partial(write_tokens, model, ids[:, 1:], max_length=length)
-    return lambda: write(choose=lambda scores: scores[:, 4:].argmax(-1) + 4)
-
-
-def growth(tiny: bool) -> Iterator[dict]:
-    """Seconds and operations of matrix products as powers of a size; the last two."""
-    names = ("seconds^", "operations^", "last seconds^", "last operations^")
-    for work, size in product(("training", "decoding"), SWEEPS):
-        values = SWEEPS[size][: 2 if tiny else None]
-        few = 2 if size == "length" else 8  # sentences
-        usual = {"length": 32, "batch": few, "vocabulary": VOCABULARY, "layers": 3}
-        works = [point(work, **usual | {size: value}) for value in values]
-        seconds, counts = in_turns(works, 2), [operations(work) for work in works]
-        x, *ys = np.log([values, seconds, counts])
-        powers = [np.polyfit(x[-n:], y[-n:], 1)[0] for n in (len(x), 2) for y in ys]
-        ends = {"s at first": seconds[0], "s at last": seconds[-1]}
-        found = {"work": work, "size": size, "from": values[0], "to": values[-1]} | ends
-        yield found | dict(zip(names, powers, strict=True))
-
-
 def course(tiny: bool) -> Iterator[dict]:
     """Every lesson once, as many at a time as there are cores, each on one thread."""
 
@@ -271,26 +236,25 @@ def gpu(tiny: bool) -> Iterator[dict]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, print and store the tables asked for; 1 if a bar is missed, else 0."""
-    tables = {"speed": speed, "growth": growth, "course": course, "gpu": gpu}
+    """Measure, print and store the table asked for; 1 if a bar is missed, else 0."""
+    tables = {"speed": speed, "course": course, "gpu": gpu}
     parser = argparse.ArgumentParser("make bench")
-    parser.add_argument("table", nargs="?", choices=tables, help="or speed and growth")
+    parser.add_argument("table", nargs="?", choices=tables, default="speed")
     parser.add_argument("--tiny", action="store_true", help="only see that it runs")
     chosen = parser.parse_args(arguments)
     torch.set_num_threads(1)
     info = Path("/proc/cpuinfo").read_text("utf-8") if sys.platform == "linux" else ""
     cpu, missed = info.partition("model name")[2].partition("\n")[0].strip("\t: "), 0
     versions = ", ".join(f"{name} {v}" for name, v in environment_report().items())
-    for name in [chosen.table] if chosen.table else ("speed", "growth"):
-        rows = []
-        for row in tables[name](chosen.tiny):
-            rows.append(row)
-            print(*row.values(), flush=True)
-            missed += row.get("met") is False
-        text = pd.DataFrame(rows).to_string(index=False, na_rep="", float_format="%.4g")
-        print(text := f"{cpu}, {os.cpu_count()} cores, {versions}\n\n{text}\n")
-        if not chosen.tiny:
-            (FOLDER / f"{name}.txt").write_text(text, "utf-8")
+    rows = []
+    for row in tables[chosen.table](chosen.tiny):
+        rows.append(row)
+        print(*row.values(), flush=True)
+        missed += row.get("met") is False
+    text = pd.DataFrame(rows).to_string(index=False, na_rep="", float_format="%.4g")
+    print(text := f"{cpu}, {os.cpu_count()} cores, {versions}\n\n{text}\n")
+    if not chosen.tiny:
+        (FOLDER / f"{chosen.table}.txt").write_text(text, "utf-8")
     return min(missed, 1)
 
 

@@ -16,68 +16,41 @@ from helpers.transformer import Transformer, TransformerConfig
 class TorchTranslator(nn.Module):
     """nn.Transformer with what it leaves out: embeddings, positions, projection.
 
-    forward(source, target) takes ids and gives logits, as the course's Transformer. The
-    masks are PyTorch's for this module: True = hidden.
+    forward(source, target) takes ids and gives logits, as the course's Transformer, and
+    `sizes` are those of its TransformerConfig. The masks are PyTorch's: True = hidden.
     """
 
-    def __init__(
-        self,
-        source_vocab: int,
-        target_vocab: int,
-        *,
-        d_model: int,
-        n_heads: int,
-        d_ff: int,
-        n_layers: int,
-        dropout: float = 0.0,
-        norm_first: bool = False,
-        max_length: int = 1024,
-    ):
+    def __init__(self, source_vocab: int, target_vocab: int, **sizes):
         super().__init__()
-        self.config = TransformerConfig(
-            source_vocab,
-            target_vocab,
-            d_model,
-            n_heads,
-            d_ff,
-            n_layers,
-            dropout,
-            norm_first,
-            share_embeddings=False,
-            max_length=max_length,
-        )
+        sizes = {"share_embeddings": False, "dropout": 0.0} | sizes
+        self.config = config = TransformerConfig(source_vocab, target_vocab, **sizes)
+        d_model, dropout, layers = config.d_model, config.dropout, config.n_layers
         self.source_embedding = nn.Embedding(source_vocab, d_model)
         self.target_embedding = nn.Embedding(target_vocab, d_model)
         for embedding in (self.source_embedding, self.target_embedding):
             nn.init.normal_(embedding.weight, std=d_model**-0.5)
         self.positions = PositionalEncoding(
-            d_model, dropout=dropout, max_length=max_length
+            d_model, dropout=dropout, max_length=config.max_length
         )
-        options = {"batch_first": True, "norm_first": norm_first}
-        layer = nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, **options)
+        options = {"batch_first": True, "norm_first": config.norm_first}
+        sizes = d_model, config.n_heads, config.d_ff, dropout
         # PyTorch's default, nested tensors, warns with norm first and fails under
         # autocast on a CPU with norm last.
         encoder = nn.TransformerEncoder(
-            layer, n_layers, nn.LayerNorm(d_model), enable_nested_tensor=False
+            nn.TransformerEncoderLayer(*sizes, **options),
+            layers,
+            nn.LayerNorm(d_model),
+            enable_nested_tensor=False,
         )
-        self.core = nn.Transformer(
-            d_model,
-            n_heads,
-            n_layers,
-            n_layers,
-            d_ff,
-            dropout,
-            custom_encoder=encoder,
-            **options,
-        )
+        sizes = d_model, config.n_heads, layers, layers, config.d_ff, dropout
+        self.core = nn.Transformer(*sizes, custom_encoder=encoder, **options)
         self.projection = nn.Linear(d_model, target_vocab)
 
     @classmethod
     @torch.no_grad()
     def from_course(cls, model: Transformer) -> "TorchTranslator":
         """The sizes and a copy of the weights of the course's model, on its device."""
-        sizes = asdict(model.config)
-        del sizes["share_embeddings"]
+        sizes = asdict(model.config) | {"share_embeddings": False}
         theirs = cls(**sizes).to(next(model.parameters()).device)
         copy_stack(model.encoder, theirs.core.encoder)
         copy_stack(model.decoder, theirs.core.decoder)

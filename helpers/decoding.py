@@ -3,10 +3,9 @@
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Protocol, runtime_checkable
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from helpers import BOS, EOS, PAD
 from helpers.batching import pad
@@ -14,40 +13,10 @@ from helpers.caching import CachedDecoding, can_cache
 from helpers.transformer import Transformer
 
 
-@runtime_checkable
-class Decodable(Protocol):
-    """What decoding asks of a model: `config.max_length` and these three methods.
-
-    A model that keeps more than its prefix from step to step may have
-    `start_decoding(source) -> Decoding` as well.
-    """
-
-    config: object
-
-    def encode(self, source: Tensor) -> Tensor:
-        """source (batch, source_length) -> memory, its first axis the batch."""
-
-    def decode(self, target: Tensor, memory: Tensor, source: Tensor) -> Tensor:
-        """target (batch, target_length) -> states (batch, target_length, d_model)."""
-
-    def project(self, states: Tensor) -> Tensor:
-        """states (batch, d_model) -> logits (batch, target_vocab)."""
-
-
-class Decoding(Protocol):
-    """A batch of sources on its way to being translated, a row for each."""
-
-    def step(self, token: Tensor) -> Tensor:
-        """The newest token of each row (rows,) -> logits (rows, target_vocab)."""
-
-    def select(self, rows: Tensor) -> None:
-        """Keep the given rows, in their order; rows may repeat."""
-
-
 class PrefixDecoding:
     """Decoding for any model: the whole prefix runs through it again at every step."""
 
-    def __init__(self, model: Decodable, source: Tensor):
+    def __init__(self, model: nn.Module, source: Tensor):
         self.model, self.source, self.memory = model, source, model.encode(source)
         self.tokens = source.new_empty(len(source), 0)
 
@@ -63,22 +32,21 @@ class PrefixDecoding:
         self.memory = self.memory[rows]
 
 
-def start_decoding(model: Decodable, source: Tensor) -> Decoding:
+def start_decoding(model: nn.Module, source: Tensor) -> PrefixDecoding | CachedDecoding:
     """Read a source (batch, source_length), and choose how to write its translation.
 
-    From the model's own state if it has one, from caches if it decodes as the course's
-    Transformer does, else from the prefix. TypeError if it is not Decodable.
+    From the model's own state if it has one (a method `start_decoding`), from caches if
+    it decodes as the course's Transformer does, else from the prefix.
     """
     if hasattr(model, "start_decoding"):
         return model.start_decoding(source)
     if can_cache(model):
         return CachedDecoding(model, source)
-    check_decodable(model)
     return PrefixDecoding(model, source)
 
 
 @contextmanager
-def inference(model: torch.nn.Module) -> Iterator[None]:
+def inference(model: nn.Module) -> Iterator[None]:
     """Switch dropout and gradients off for a block; the model's mode comes back."""
     training = model.training
     model.eval()
@@ -90,7 +58,7 @@ def inference(model: torch.nn.Module) -> Iterator[None]:
 
 
 def write_tokens(
-    model: Decodable,
+    model: nn.Module,
     source: Tensor,
     choose: Callable[[Tensor], Tensor],
     *,
@@ -118,7 +86,7 @@ def write_tokens(
     return torch.stack(written, dim=1)
 
 
-def greedy_decode(model: Decodable, source: Tensor, *, max_length: int) -> Tensor:
+def greedy_decode(model: nn.Module, source: Tensor, *, max_length: int) -> Tensor:
     """`write_tokens` with the most probable token at every step."""
     return write_tokens(
         model, source, lambda scores: scores.argmax(dim=-1), max_length=max_length
@@ -149,7 +117,7 @@ def likeliest_tokens(
 
 
 def sample_decode(
-    model: Decodable,
+    model: nn.Module,
     source: Tensor,
     *,
     max_length: int,
@@ -181,7 +149,7 @@ def sample_decode(
 
 
 def beam_search(
-    model: Decodable,
+    model: nn.Module,
     source: Tensor,
     *,
     beam_size: int = 4,
@@ -271,7 +239,9 @@ def penalty(lengths: Tensor, strength: float) -> Tensor:
     return ((5 + lengths) / 6) ** strength
 
 
-def next_token_scores(decoding: Decoding, token: Tensor) -> Tensor:
+def next_token_scores(
+    decoding: PrefixDecoding | CachedDecoding, token: Tensor
+) -> Tensor:
     """Log-probabilities (rows, target_vocab) of what follows each row's newest token.
 
     PAD and BOS are no words, so they are never chosen.
@@ -281,17 +251,15 @@ def next_token_scores(decoding: Decoding, token: Tensor) -> Tensor:
     return logits.log_softmax(dim=-1)
 
 
-def check_decodable(model: object) -> None:
-    """TypeError if the model lacks something that a Decodable has."""
+def check_max_length(model: nn.Module, max_length: int) -> None:
+    """ValueError unless 1 ≤ max_length ≤ the model's.
+
+    TypeError for a model without the methods and the configuration of a Transformer.
+    """
     wanted = ("encode", "decode", "project", "config")
     missing = ", ".join(name for name in wanted if not hasattr(model, name))
     if missing:
         raise TypeError(f"{type(model).__name__} cannot be decoded: no {missing}")
-
-
-def check_max_length(model: Decodable, max_length: int) -> None:
-    """TypeError if not Decodable; ValueError unless 1 ≤ max_length ≤ the model's."""
-    check_decodable(model)
     longest = model.config.max_length
     if not 1 <= max_length <= longest:
         raise ValueError(f"max_length must lie between 1 and {longest}: {max_length}")

@@ -8,24 +8,21 @@ another folder; with COURSE_MINE=off nothing is kept, and nothing read.
 """
 
 import ast
-import builtins
-import inspect
-import linecache
 import os
 import re
 import shutil
 import sys
 import zlib
 from collections.abc import Callable, MutableMapping
-from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
-from symtable import symtable
-from types import FunctionType, ModuleType, NoneType
+from types import ModuleType
 from typing import Any
 
 import torch
 from torch import nn
+
+from helpers.typed import NotKept, text_of, used_and_given
 
 HELPERS = Path(__file__).parent
 MODEL = "masks", "positions", "attention", "layers", "encoder", "decoder", "transformer"
@@ -39,9 +36,10 @@ from helpers.mine import course
 course(globals())
 '''
 # A part: its header with a checksum, the learner's text, and the line that ends it.
-HEADER = r"\n\n# ---- lesson \d\d: (\w+) \((\w+)\)\n"
 PART = re.compile(
-    HEADER + r"((?:(?!\n# ---- lesson ).)*?^\1 = .*?\n)", re.MULTILINE | re.DOTALL
+    r"\n\n# ---- lesson \d\d: (\w+) \((\w+)\)\n"
+    r"((?:(?!\n# ---- lesson ).)*?^\1 = .*?\n)",
+    re.MULTILINE | re.DOTALL,
 )
 ON_THE_MAP = {
     "positions": ["positional_encoding", "PositionalEncoding"],
@@ -56,10 +54,6 @@ ON_THE_MAP = {
     "decoder": ["DecoderLayer", "Decoder"],
     "transformer": ["Transformer"],
 }
-
-
-class NotKept(Exception):
-    """Why a right answer cannot stand in the file."""
 
 
 def course(namespace: MutableMapping[str, Any]) -> None:
@@ -103,7 +97,6 @@ def take(*names: str, otherwise: Any = None) -> Any:
             yours, namespace = found, course | vars(_loaded(_text()))
     except Exception as error:
         print(f"{path().name} is left out, as it stops with {says(error)}")
-        yours, namespace = [], course
     model = {name for group in ON_THE_MAP.values() for name in group}
     for name in names:
         others = model - {*names} if name in model - {*yours} else ()
@@ -141,18 +134,16 @@ def twin(model: nn.Module) -> nn.Module:
     """
     from helpers.transformer import Transformer, TransformerConfig
 
-    names = [x.name for x in fields(TransformerConfig)]
-    config = TransformerConfig(**{name: getattr(model.config, name) for name in names})
-    other = Transformer(config)
+    config, training = TransformerConfig(**vars(model.config)), model.training
+    device = next(model.parameters()).device
+    other, chance = Transformer(config).to(device), torch.Generator().manual_seed(0)
     yours = dict(model.named_parameters(remove_duplicate=False))
     for name, weight in other.named_parameters():
         weight.copy_(yours[name])
-    device, training = next(model.parameters()).device, model.training
-    chance, sizes = torch.Generator().manual_seed(0), (config.source_vocab, 3, 7)
-    source = torch.randint(sizes[0], sizes[1:], generator=chance).to(device)
-    target = torch.randint(config.target_vocab, (3, 6), generator=chance).to(device)
+    source = torch.randint(config.source_vocab, (3, 7), generator=chance)
+    target = torch.randint(config.target_vocab, (3, 6), generator=chance)
     source[0, 5:], source[:, 0], target[:, 0] = 0, 2, 2
-    logits = [x.eval()(source, target) for x in (model, other.to(device))]
+    logits = [x.eval()(source.to(device), target.to(device)) for x in (model, other)]
     model.train(training), other.train(training)
     apart = (logits[0] - logits[1]).abs().max().item()
     if not apart < 1e-4:
@@ -166,112 +157,38 @@ def keep(name: str, answer: Any, lesson: str, check: Callable[[Any], bool]) -> s
 
     A candidate of the file is loaded first, and its part checked once more.
     """
-    if path() is None:
+    if (file := path()) is None:
         return ""
     try:
-        before, base = (
-            {x[1]: x for x in PART.finditer(_text())}.get(name),
-            _without(name),
-        )
-        text = _part(name, answer, base)
+        before = next((x for x in PART.finditer(_text()) if x[1] == name), None)
+        base = _without(name)
+        text = text_of(name, answer, base, {*vars(_loaded(base))})
         if before and before[2] == _checksum(text):
             edited = before[2] != _checksum(before[3])
-            return f"  {name} stays in {path().name}" + " as you edited it" * edited
-        new = _whole(
-            f"{base}\n\n# ---- lesson {lesson}: {name} ({_checksum(text)})\n{text}"
-        )
+            return f"  {name} stays in {file.name}" + " as you edited it" * edited
+        header = f"# ---- lesson {lesson}: {name} ({_checksum(text)})"
+        new = _whole(f"{base}\n\n{header}\n{text}")
         if not check(getattr(_loaded(new), name)):
             raise NotKept("in the file it does something else than here")
         _store(new, keep_old=before is not None)
-    except NotKept as error:
-        return f"  right, but not kept in {path().name}: {error}"
-    except OSError as error:
-        return f"  right, but {path().name} cannot be written: {says(error)}"
     except Exception as error:
-        return f"  right, but not kept: {path().name} stops with {says(error)}"
+        why = error if isinstance(error, NotKept) else says(error)
+        return f"  right, but not kept in {file.name}: {why}"
     old = "; the file as it was is my_transformer.before.py" if before else ""
-    return f"  kept in {path().name} as {name}{old}"
-
-
-def _part(name: str, answer: Any, base: str) -> str:
-    """The text that makes the answer the component `name` below the text `base`."""
-    own = vars(answer).values() if inspect.isclass(answer) else [answer]
-    codes = [inspect.unwrap(x).__code__ for x in own if isinstance(x, FunctionType)]
-    cell = "".join(linecache.getlines(codes[0].co_filename)) if codes else ""
-    nodes = {
-        x: node for node in ast.parse(cell).body for x in _names(_own(node, cell))[1]
-    }
-    if getattr(answer, "__name__", "") not in nodes:
-        raise NotKept("its text is not found: write a function or a class in a cell")
-    known = vars(_loaded(base))
-    there = {_own(node, base) for node in ast.parse(base).body}
-    pieces, imports, waiting, seen = [], [], [answer.__name__], set()
-    while waiting:
-        seen.add(used := waiting.pop())
-        node = nodes.get(used)
-        if isinstance(node, ast.Import | ast.ImportFrom | NoneType):
-            if used not in known:
-                imports.append(_import(used, [cell, *_cells()]))
-            continue
-        piece, helper = _own(node, cell), used != answer.__name__
-        if helper and piece not in there and used in known:
-            raise NotKept(f"another `{used}` stands there: give this one a new name")
-        if piece not in pieces and not (helper and piece in there):
-            pieces.append(piece)
-        waiting += sorted(_names(piece)[0] - seen - {*dir(builtins)})
-    text = "\n\n\n".join(["\n".join(imports)] * bool(imports) + pieces[::-1])
-    return f"{text}\n\n\n{name} = {answer.__name__}\n"
+    return f"  kept in {file.name} as {name}{old}"
 
 
 def _whole(source: str) -> str:
     """The text, if each of its parts finds all names that it uses; else NotKept."""
-    known = {*vars(_loaded(source)), *dir(builtins)}
+    known = {*vars(_loaded(source))}
     for part in PART.finditer(source):
-        if gone := sorted(_names(part[3])[0] - known):
+        if gone := sorted(used_and_given(part[3])[0] - known):
             raise NotKept(f"{part[1]} uses `{gone[0]}`, which would be gone")
     return source
 
 
 def _checksum(text: str) -> str:
     return f"{zlib.crc32(text.encode()):08x}"
-
-
-def _names(source: str) -> tuple[set[str], set[str]]:
-    """The names that a piece of code takes from outside, and those that it gives."""
-    tables = [symtable(source, "cell", "exec")]
-    symbols = tables[0].get_symbols()
-    given = {x.get_name() for x in symbols if x.is_assigned() or x.is_imported()}
-    taken = {x.get_name() for x in symbols if x.is_referenced()}
-    while tables:
-        tables += (table := tables.pop()).get_children()
-        taken |= {x.get_name() for x in table.get_symbols() if x.is_global()}
-    return taken - given, given
-
-
-def _own(node: ast.stmt, cell: str) -> str:
-    """A statement's own lines in its cell, with its decorators."""
-    first = min(x.lineno for x in (node, *getattr(node, "decorator_list", [])))
-    return "\n".join(cell.splitlines()[first - 1 : node.end_lineno])
-
-
-def _cells() -> list[str]:
-    """What the notebook has run, the newest first."""
-    return getattr(sys.modules["__main__"], "In", [])[::-1]
-
-
-def _import(name: str, cells: list[str]) -> str:
-    """The line by which one of these cells imports a name."""
-    for cell in cells:
-        try:
-            nodes = [*ast.walk(ast.parse(cell))]
-        except SyntaxError:
-            continue
-        for node in (x for x in nodes if isinstance(x, ast.Import | ast.ImportFrom)):
-            for alias in node.names:
-                if name == (alias.asname or alias.name):
-                    node.names = [alias]
-                    return ast.unparse(node)
-    raise NotKept(f"it uses `{name}` of another cell: move that here")
 
 
 def _text() -> str:

@@ -10,7 +10,7 @@ import torch
 from matplotlib.colors import to_hex
 
 from drawings.lesson02 import KEY, QUERY, VALUE
-from helpers.plots import drawing, medians
+from helpers.plots import drawing
 
 EXAMPLES = {
     f"{topic.stem}-{name}": draw
@@ -63,14 +63,3 @@ def test_a_tensor_has_a_cell_for_each_number_and_hidden_ones_are_grey():
     assert [colour == drawing.HIDDEN for colour in colours] == [False, True, False]
     assert block.right[0] - block.left[0] == pytest.approx(3 * drawing.CELL)
     assert block.top[1] - block.bottom[1] == pytest.approx(drawing.CELL)
-
-
-def test_a_median_stands_on_a_bar_of_the_middle_half():
-    norms = [1, 2, 3, 4, 100, 7, 8, 9, 10, 11]
-    table = {"d": [4] * 10, "norm": norms, "way": ["scaled"] * 5 + ["not"] * 5}
-    ax = medians(table, x="d", y="norm", hue="way", title="two groups")
-    drawn = [sorted(line.get_ydata()) for line in ax.lines if len(line.get_ydata())]
-    assert drawn[:4] == [[3], [2, 4], [9], [8, 10]]
-    assert ax.get_yscale() == "log" and ax.get_title(loc="left") == "two groups"
-    with pytest.raises(ValueError, match="no column 'rate' in a table of"):
-        medians(table, x="rate", y="norm", hue="way", title="")

@@ -1,7 +1,6 @@
 """Reading Multi30k's files, and what is said when they are not right."""
 
 import gzip
-import hashlib
 
 import pytest
 
@@ -99,19 +98,4 @@ def test_an_empty_file(folder):
         path.unlink()
     (folder / "train.de").write_text("\n", "utf-8")
     with pytest.raises(DataError, match=r"train\.de is empty"):
-        load_multi30k(folder)
-
-
-def test_a_wrong_checksum(folder):
-    lines = []
-    for path in sorted(folder.glob("*.*")):
-        lines.append(f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}")
-    (folder / "SHA256SUMS").write_text("\n".join(lines) + "\n", "utf-8")
-    assert len(load_multi30k(folder).train) == 5
-    changed = next(folder.glob("val.en*"))
-    content = changed.read_bytes()
-    packed = changed.suffix == ".gz"
-    text = gzip.decompress(content) if packed else content
-    changed.write_bytes(gzip.compress(text + b"x") if packed else text + b"x")
-    with pytest.raises(DataError, match=r"is not the file that SHA256SUMS names"):
         load_multi30k(folder)

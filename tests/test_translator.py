@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
 
 import pytest
@@ -22,7 +21,7 @@ from helpers.translator import (
     load_text,
     trained_toy,
 )
-from helpers.translator.command_line import RUN_FILE, main, saying_every
+from helpers.translator.command_line import RUN_FILE, main
 from samples import SIZES
 
 ENGLISH = ["a dog runs.", "the cat sees a dog.", "the cat runs."]
@@ -345,32 +344,6 @@ def test_letters_that_the_training_text_lacks_are_said_to_be_strange(finished, c
     assert len(said.out.splitlines()) == 4
     strange = re.findall(r"^warning: “(.*)” is in letters that", said.err, re.MULTILINE)
     assert strange == ["Собака", "狗"]
-
-
-@pytest.mark.slow
-def test_a_log_file_gets_a_line_before_the_epoch_ends(
-    folder, tmp_path, capsys, monkeypatch
-):
-    monkeypatch.setattr("helpers.translator.command_line.SILENCE", 0.02)
-    assert main(command(folder, tmp_path, "--epochs", 2)) == 0
-    lines = capsys.readouterr().out.splitlines()
-    first = next(
-        i for i, x in enumerate(lines) if x.startswith("epoch 1") and "loss" in x
-    )
-    # Between the epoch's end and its report the next one is under way.
-    assert re.fullmatch(r"epoch [12] · step \d+ · \d+ s", lines[first - 1])
-
-
-@pytest.mark.parametrize("terminal", [False, True])
-def test_what_is_said_during_a_block(monkeypatch, terminal):
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal, raising=False)
-    said = []
-    with saying_every(0.01, lambda: "still here", said.append):
-        time.sleep(0.2)
-    count = len(said)
-    time.sleep(0.05)
-    assert len(said) == count  # nothing after the block
-    assert set(said) == (set() if terminal else {"still here"})
 
 
 @pytest.mark.slow

@@ -56,7 +56,17 @@ def toy_corpus(
     than MOST_SENTENCES (compositional: MOST_COMPOSITIONAL).
     """
     ordinary_size = train_size + validation_size + test_size
-    _check_sizes(train_size, validation_size, test_size, compositional_size)
+    if train_size < 1:
+        raise ValueError(f"train_size must be at least 1: {train_size}")
+    if (smallest := min(validation_size, test_size, compositional_size)) < 0:
+        raise ValueError(f"a size cannot be negative: {smallest}")
+    for asked, most, what in (
+        (ordinary_size, MOST_SENTENCES, "train, validation and test"),
+        (compositional_size, MOST_COMPOSITIONAL, "compositional"),
+    ):
+        if asked > most:
+            text = f"{asked:,} sentences asked for {what}"
+            raise ValueError(f"{text}: there are at most {most:,}")
     rng, seen = Random(seed), set()
     ordinary: list[SentencePair] = []
     compositional: list[SentencePair] = []
@@ -77,19 +87,3 @@ def toy_corpus(
         ordinary[end:],
         compositional[:compositional_size],
     )
-
-
-def _check_sizes(train: int, validation: int, test: int, compositional: int) -> None:
-    if train < 1:
-        raise ValueError(f"train_size must be at least 1: {train}")
-    smallest = min(validation, test, compositional)
-    if smallest < 0:
-        raise ValueError(f"a size cannot be negative: {smallest}")
-    for asked, most, what in (
-        (train + validation + test, MOST_SENTENCES, "train, validation and test"),
-        (compositional, MOST_COMPOSITIONAL, "compositional"),
-    ):
-        if asked > most:
-            raise ValueError(
-                f"{asked:,} sentences asked for {what}: there are at most {most:,}"
-            )

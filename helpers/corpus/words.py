@@ -303,12 +303,8 @@ DETERMINERS = {
     "three": Determiner(("", "three"), ("", "", "trois")),
 }
 INDEFINITE = {  # how "a" and "some" change with the mood
-    "statement": "{}",
-    "often": "{}",
-    "question": "{}?",
-    "negative": "not {}",
-    "never": "not {}",
-    "no": "no",
+    "statement": "{}", "often": "{}", "question": "{}?",
+    "negative": "not {}", "never": "not {}", "no": "no",
 }
 POSSESSIVES = ("my", "your", "his", "her", "our", "their")
 DETERMINER_GROUPS = {

@@ -7,7 +7,7 @@ new figure without one) and returns it, so that a lesson can add to the picture.
 from helpers.plots.architecture import PARTS, architecture_map
 from helpers.plots.curves import learning_curves
 from helpers.plots.heatmaps import alignment_overlay, heatmap
-from helpers.plots.spread import distribution, medians, over_seeds
+from helpers.plots.spread import distribution, over_seeds
 from helpers.plots.style import COLOURS
 
 __all__ = [
@@ -18,6 +18,5 @@ __all__ = [
     "distribution",
     "heatmap",
     "learning_curves",
-    "medians",
     "over_seeds",
 ]

@@ -42,10 +42,7 @@ PARTS = {
 HEIGHT = 5.76
 COLUMNS = {"encoder": 2.06, "decoder": 4.36}
 BOX, FLOOR, PITCH = 1.44, 1.1, 1.06
-EDGES = {
-    True: (0.1, 6.36),
-    False: (0.92, 5.52),
-}  # of the model, with numbers or without
+EDGES = {True: (0.1, 6.36), False: (0.92, 5.52)}  # the model's, with numbers or without
 GREY, INK = "#C8C8C8", "#333333"
 
 

@@ -86,32 +86,3 @@ def distribution(
     ax.set(title=title, xlabel=xlabel, ylabel=ylabel)
     ax.legend(frameon=False)
     return ax
-
-
-def medians(
-    table: pd.DataFrame | Mapping[str, Sequence],
-    *,
-    x: str,
-    y: str,
-    hue: str,
-    title: str,
-    ax: Axes | None = None,
-) -> Axes:
-    """How a quantity spreads in each group: its median and its middle half.
-
-    table has a row for each measurement; x, y and hue name its columns. A mark is the
-    median of a group and a bar holds the half of it around that. The y axis is
-    logarithmic. ValueError for a column that the table does not have.
-    """
-    table = pd.DataFrame(table)
-    if missing := [name for name in (x, y, hue) if name not in table]:
-        raise ValueError(f"no column {missing[0]!r} in a table of {list(table)}")
-    if ax is None:
-        _, ax = plt.subplots(figsize=(5.4, 3.2))
-    kinds = table[hue].nunique()
-    look = {"palette": [*COLOURS[:kinds]], "markers": [*MARKERS[:kinds]]}
-    look |= {"linestyles": [*STYLES[:kinds]], "linewidth": 1.5, "markersize": 8}
-    options = {"data": table, "x": x, "y": y, "hue": hue, "ax": ax, "dodge": 0.2}
-    seaborn.pointplot(**options, **look, estimator="median", errorbar=("pi", 50))
-    ax.set(title=title, yscale="log")
-    return ax

@@ -8,31 +8,24 @@
     torchrun --nproc-per-node 2 -m helpers.translator train --output runs/toy
 """
 
-from helpers.translator.model import MODEL_FILE, Text, Translator
+from helpers.translator.model import MODEL_FILE, Translator
 from helpers.translator.recipes import (
-    CORPORA,
     RECIPES,
     STORED,
     TOYS,
-    Recipe,
     build,
-    learn_texts,
     load_text,
     trained_toy,
     with_seed,
 )
 
 __all__ = [
-    "CORPORA",
     "MODEL_FILE",
     "RECIPES",
     "STORED",
     "TOYS",
-    "Recipe",
-    "Text",
     "Translator",
     "build",
-    "learn_texts",
     "load_text",
     "trained_toy",
     "with_seed",

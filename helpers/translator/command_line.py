@@ -3,15 +3,13 @@
 import argparse
 import sys
 import tempfile
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
 import torch
-from torch import Tensor
 from torch import distributed as dist
 
 from helpers.decoding import beam_search, greedy_decode
@@ -19,7 +17,7 @@ from helpers.evaluation import bleu, bleu_signature, exact_match
 from helpers.multi30k import ParallelText, TextPair
 from helpers.runtime import best_device, device_name
 from helpers.scale.checkpoints import CheckpointError, resume_run
-from helpers.scale.precision import PRECISIONS, Precision, best_precision
+from helpers.scale.precision import Precision, best_precision
 from helpers.scale.processes import OneProcess, Processes, process_group
 from helpers.scale.runs import saved_epochs
 from helpers.training import EpochReport, Trainer
@@ -36,7 +34,7 @@ from helpers.translator.recipes import (
 )
 
 RUN_FILE = "run.pt"
-SILENCE = 10  # seconds after which a log file gets a line
+LENGTH_PENALTY = 1.5  # what Multi30k's validation split prefers; the paper has 0.6
 
 
 def train(arguments: argparse.Namespace) -> None:
@@ -54,27 +52,26 @@ def train_on(
     arguments: argparse.Namespace,
 ) -> None:
     """Train on this process's device, as one of these processes."""
-    say = partial(print, flush=True) if processes.rank == 0 else silent
+    say = partial(print, flush=True) if processes.rank == 0 else lambda line: None
     recipe = chosen_recipe(arguments, device)
-    with saying_every(SILENCE, lambda: "preparing the data", say):
-        text = load_text(
-            arguments.corpus,
-            arguments.data,
-            source=arguments.source,
-            target=arguments.target,
-            test=arguments.test,
-        )
-        translator = build(recipe, text)
-        translator.model.to(device)
-        trainer = Trainer(
-            translator.model,
-            translator.encode_pairs(text.train),
-            translator.encode_pairs(text.validation),
-            recipe.training,
-            precision=Precision(arguments.precision or best_precision(device), device),
-            processes=processes,
-            compiled=arguments.compile,
-        )
+    text = load_text(
+        arguments.corpus,
+        arguments.data,
+        source=arguments.source,
+        target=arguments.target,
+        test=arguments.test,
+    )
+    translator = build(recipe, text)
+    translator.model.to(device)
+    trainer = Trainer(
+        translator.model,
+        translator.encode_pairs(text.train),
+        translator.encode_pairs(text.validation),
+        recipe.training,
+        precision=Precision(best_precision(device), device),
+        processes=processes,
+        compiled=arguments.compile,
+    )
     direction = f" {arguments.source}-{arguments.target}"
     settings = {
         "corpus": arguments.corpus + direction * (arguments.corpus == "multi30k"),
@@ -88,17 +85,14 @@ def train_on(
     if run.exists():
         resume_run(run, trainer, settings)
         say(f"going on with {run} at step {trainer.step}")
-    where = partial(format_position, trainer)
-    with saying_every(SILENCE, where, say):
-        for report in saved_epochs(trainer, run, settings):
-            say(format_report(report))
+    for report in saved_epochs(trainer, run, settings):
+        say(format_report(report))
     if processes.rank:
         return
     translator.model.load_state_dict(trainer.averaged_weights())
     translator.save(Path(arguments.output) / MODEL_FILE)
     if trainer.finished:
-        with saying_every(SILENCE, lambda: "translating the test set", say):
-            score(translator, text.test, chosen_beam(arguments))
+        score(translator, text.test, arguments.beam)
         say(f"saved in {arguments.output}")
     else:
         say(
@@ -128,35 +122,6 @@ def chosen_recipe(arguments: argparse.Namespace, device: torch.device) -> Recipe
     return with_seed(RECIPES[name], arguments.seed, **budget)
 
 
-@contextmanager
-def saying_every(
-    seconds: float, what: Callable[[], str], say: Callable[[str], None]
-) -> Iterator[None]:
-    """Say what() again and again during a block, for the reader of a log file.
-
-    On a terminal a progress bar does that, so nothing is said there.
-    """
-    ended = threading.Event()
-
-    def repeat() -> None:
-        while not ended.wait(seconds):
-            say(what())
-
-    thread = threading.Thread(target=repeat, daemon=True)
-    if not sys.stderr.isatty():  # where tqdm draws its bar
-        thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        if thread.is_alive():
-            thread.join()
-
-
-def silent(*_: object) -> None:
-    """What a process says that is not the first."""
-
-
 def description(
     translator: Translator, text: ParallelText, device: torch.device
 ) -> str:
@@ -170,11 +135,6 @@ def description(
     )
 
 
-def format_position(trainer: Trainer) -> str:
-    """Where a run stands between two reports."""
-    return f"epoch {trainer.epoch + 1} · step {trainer.step} · {trainer.seconds:.0f} s"
-
-
 def format_report(report: EpochReport) -> str:
     """An epoch as one line; losses are in nats per token."""
     return (
@@ -184,21 +144,10 @@ def format_report(report: EpochReport) -> str:
     )
 
 
-def chosen_beam(arguments: argparse.Namespace) -> Callable[..., Tensor]:
-    """Beam search with the options of the command line."""
-    return partial(
-        beam_search,
-        beam_size=arguments.beam,
-        length_penalty=arguments.length_penalty,
-    )
-
-
-def score(
-    translator: Translator, pairs: Sequence[TextPair], beam: Callable[..., Tensor]
-) -> None:
+def score(translator: Translator, pairs: Sequence[TextPair], size: int) -> None:
     """Print exact match and BLEU of greedy and beam search on sentence pairs."""
     sources, references = zip(*pairs, strict=True)
-    size = beam.keywords["beam_size"]
+    beam = partial(beam_search, beam_size=size, length_penalty=LENGTH_PENALTY)
     for name, decode in (("greedy", greedy_decode), (f"beam {size}", beam)):
         hypotheses = translator.translate(sources, decode=decode)
         print(
@@ -214,7 +163,9 @@ def translate(arguments: argparse.Namespace) -> None:
     path = Path(arguments.model)
     path = path / MODEL_FILE if path.is_dir() else path
     translator = Translator.load(path, device=best_device())
-    decode = chosen_beam(arguments)
+    decode = partial(
+        beam_search, beam_size=arguments.beam, length_penalty=LENGTH_PENALTY
+    )
     if not arguments.sentences:  # a file is UTF-8, whatever Windows takes it for
         sys.stdin.reconfigure(encoding="utf-8")
     for sentence in arguments.sentences or map(str.strip, sys.stdin):
@@ -263,9 +214,8 @@ def corpus_of(run: Path) -> str:
             f"--corpus {' or --corpus '.join(CORPORA)}"
         )
     try:
-        return torch.load(run, weights_only=True, map_location="cpu")["settings"][
-            "corpus"
-        ]
+        saved = torch.load(run, weights_only=True, map_location="cpu")
+        return saved["settings"]["corpus"]
     except Exception as error:  # a damaged pickle may raise almost anything
         raise CheckpointError(f"{run} is damaged or cut short: {error}") from error
 
@@ -288,9 +238,6 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     budget.add_argument("--minutes", type=float, help="train for so long")
     budget.add_argument("--epochs", type=int, help="train for so many epochs")
     learn.add_argument("--seed", type=int, default=0)
-    learn.add_argument(
-        "--precision", choices=PRECISIONS, help="by default what suits the device"
-    )
     learn.add_argument("--compile", action="store_true", help="compile the steps")
     learn.add_argument("--output", required=True, help="folder for model and run")
     use = commands.add_parser("translate", help=translate.__doc__)
@@ -307,10 +254,6 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     serve.add_argument("--output", required=True, help="folder for CTranslate2")
     for command in (learn, use):
         command.add_argument("--beam", type=beam_size, default=5, help="beam size")
-        # The value that Multi30k's validation split prefers; the paper has 0.6.
-        command.add_argument(
-            "--length-penalty", type=float, default=1.5, help="of beam search"
-        )
     return parser.parse_args(arguments)
 
 

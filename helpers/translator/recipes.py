@@ -32,19 +32,11 @@ class Recipe:
     subwords: int | None = None  # None: whole words, a vocabulary for each side
 
 
+SMALL = {"d_model": 128, "n_heads": 4, "d_ff": 256}
 RECIPES = {
-    "toy": Recipe(
-        model=TOY_SIZES,
-        training=TrainingConfig(epochs=7, peak_rate=4e-3),
-    ),
+    "toy": Recipe(TOY_SIZES, TrainingConfig(epochs=7, peak_rate=4e-3)),
     "multi30k": Recipe(
-        model={
-            "d_model": 128,
-            "n_heads": 4,
-            "d_ff": 256,
-            "n_layers": 3,
-            "dropout": 0.05,
-        },
+        model=SMALL | {"n_layers": 3, "dropout": 0.05},
         training=TrainingConfig(
             minutes=10,
             tokens_per_batch=640,
@@ -58,13 +50,7 @@ RECIPES = {
     # On a GPU, for many epochs: sizes and dropout after the smallest model of Wu et
     # al. 2021, "Good for misconceived reasons". On an H200: ten minutes.
     "multi30k-gpu": Recipe(
-        model={
-            "d_model": 128,
-            "n_heads": 4,
-            "d_ff": 256,
-            "n_layers": 4,
-            "dropout": 0.3,
-        },
+        model=SMALL | {"n_layers": 4, "dropout": 0.3},
         training=TrainingConfig(
             epochs=80, tokens_per_batch=4096, peak_rate=4e-3, average_from=0.9
         ),
