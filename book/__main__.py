@@ -20,6 +20,8 @@ from tools.live_translator import PAGE, write_data
 from tools.reproducible import ROOT
 
 SPHINX = ROOT / ".cache" / "book" / "bin" / "sphinx-build"
+# MathJax in the one form that the pages load; the package brings all forms, 21 MB more.
+MATHJAX = ("tex-chtml.js", "output")
 # What searches, which the theme loads in every page, though another page answers.
 SEARCH = re.compile(
     r'\s*<script src="\S*(?:searchtools|language_data|searchindex)\.js\S*></script>'
@@ -34,6 +36,9 @@ def build(site: Path = sources.SITE, sphinx: Path = SPHINX) -> None:
     shutil.rmtree(site, ignore_errors=True)
     command = [sphinx, "-q", "-W", "--keep-going", "-b", "html", sources.SOURCES, site]
     subprocess.run([*map(str, command)], check=True)
+    for path in (site / "_static" / "mathjax").iterdir():
+        if path.name not in MATHJAX:
+            (shutil.rmtree if path.is_dir() else Path.unlink)(path)
     # A font draws the icons: 1.6 MB of the theme, which draw them too, are left out.
     (site / "_static" / "scripts" / "fontawesome.js").write_text("", "utf-8")
     for path in {*site.rglob("*.html")} - {site / "search.html"}:
