@@ -78,7 +78,7 @@ def plain(text: str) -> str:
 
 def where_else(path: Path) -> str:
     """A line with the notebook itself and, where the course has an address, Colab."""
-    line = f"{{download}}`The notebook <files/{path.name}>`"
+    line = f"[Download this notebook](path:files/{path.name})"
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     repository, tag = (project["tool"]["course"][key] for key in ("repository", "tag"))
     if repository:
