@@ -15,13 +15,13 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from book import sources
+from helpers.corpus import toy_corpus
 from tools.live_translator import PAGE, write_data
 from tools.reproducible import ROOT
 
 SPHINX = ROOT / ".cache" / "book" / "bin" / "sphinx-build"
-# MathJax in the one form that the pages load; the package brings all forms.
+# MathJax in the one form that the pages load; the package brings all forms, 21 MB more.
 MATHJAX = ("tex-chtml.js", "output")
-ICON = re.compile(r"\bfa-[\w-]+")
 # What searches, which the theme loads in every page, though another page answers.
 SEARCH = re.compile(
     r'\s*<script src="\S*(?:searchtools|language_data|searchindex)\.js\S*></script>'
@@ -39,36 +39,19 @@ def build(site: Path = sources.SITE, sphinx: Path = SPHINX) -> None:
     for path in (site / "_static" / "mathjax").iterdir():
         if path.name not in MATHJAX:
             (shutil.rmtree if path.is_dir() else Path.unlink)(path)
-    leave_out_icons(site)
+    # A font draws the icons: 1.6 MB of the theme, which draw them too, are left out.
+    (site / "_static" / "scripts" / "fontawesome.js").write_text("", "utf-8")
     for path in {*site.rglob("*.html")} - {site / "search.html"}:
-        path.write_text(SEARCH.sub("", path.read_text("utf-8")), "utf-8", newline="\n")
-    for path in (site / "_static").rglob("*.css"):
-        text = re.sub(r"/\*.*?\*/", "", path.read_text("utf-8"), flags=re.S)
-        path.write_text(re.sub(r"\s+", " ", text), "utf-8", newline="\n")
+        change(path, SEARCH, "")
     translator = site / "translator"
     shutil.copytree(PAGE, translator, ignore=shutil.ignore_patterns("data"))
-    page = translator / "index.html"
-    linked = IN_BOOK.sub(r'<a href="../\1">\2</a>', page.read_text("utf-8"))
-    page.write_text(linked, "utf-8", newline="\n")
-    write_data(translator / "data")
+    change(translator / "index.html", IN_BOOK, r'<a href="../\1">\2</a>')
+    write_data(translator / "data", toy_corpus())
 
 
-def leave_out_icons(site: Path) -> None:
-    """Drop what the theme brings of icons that no page shows: 1.7 MB for each reader.
-
-    The web font draws the others, so the script that draws them too has nothing to do.
-    """
-    scripts = site / "_static" / "scripts"
-    (scripts / "fontawesome.js").write_text("// A font draws the icons.\n", "utf-8")
-    files = [*site.rglob("*.html"), *scripts.glob("*.js")]
-    used = {name for file in files for name in ICON.findall(file.read_text("utf-8"))}
-    sheet = site / "_static" / "styles" / "pydata-sphinx-theme.css"
-    rules = re.sub(
-        r'(?:\.fa-[\w-]+,)*\.fa-[\w-]+\{--fa:"[^"]*"\}',
-        lambda rule: rule[0] if used & {*ICON.findall(rule[0])} else "",
-        sheet.read_text("utf-8"),
-    )
-    sheet.write_text(rules, "utf-8", newline="\n")
+def change(path: Path, pattern: re.Pattern, new: str) -> None:
+    """Put something else where a file has the pattern."""
+    path.write_text(pattern.sub(new, path.read_text("utf-8")), "utf-8", newline="\n")
 
 
 def serve(site: Path = sources.SITE) -> None:

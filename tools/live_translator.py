@@ -4,47 +4,38 @@ The page in book/translator/ is made of files that are kept. What it computes wi
 written into a folder `data` beside them, and can be written again at any time: the
 weights and vocabularies in the model's own file, the sentences of two splits with their
 alignments, both once more in a script for a page that is opened as a file, and a still
-picture. The toy translator is the stored one.
+picture, which README shows, too. The toy translator is the stored one.
 """
 
 import argparse
 import base64
 import json
-import os
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from tools.reproducible import ROOT, make_reproducible
-
-make_reproducible(os.environ)  # before torch is imported
-
-from helpers.attention import record_attention
-from helpers.batching import make_batch
 from helpers.corpus import SentencePair, ToyCorpus, toy_corpus
 from helpers.corpus.phenomena import PHENOMENA, phenomena
-from helpers.decoding import inference
-from helpers.plots import alignment_overlay, heatmap
-from helpers.text import split_words
-from helpers.translator import MODEL_FILE, Translator, trained_toy
+from helpers.translator import MODEL_FILE, trained_toy
+from tools.reproducible import ROOT
 
 PAGE = ROOT / "book" / "translator"
 SPLITS = ("test", "compositional")
-STILL = "he does not hear the sad cow."
+STILL = ROOT / "notebooks" / "cross_attention.png"  # without JavaScript
 DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
-def write_data(folder: Path) -> None:
+def write_data(folder: Path, corpus: ToyCorpus) -> None:
     """Write all that the page reads into the folder."""
-    translator, corpus = trained_toy(), toy_corpus()
     folder.mkdir(parents=True, exist_ok=True)
-    translator.save(folder / MODEL_FILE)
+    trained_toy().save(folder / MODEL_FILE)
     sentences = compact(corpus)
     text = json.dumps(sentences, ensure_ascii=False, separators=(",", ":"))
     (folder / "sentences.json").write_text(text, "utf-8")
     weights = base64.b64encode((folder / MODEL_FILE).read_bytes()).decode("ascii")
     script = f'LIVE_TRANSLATOR = {{"weights":"{weights}","sentences":{text}}};\n'
     (folder / "offline.js").write_text(script, "utf-8")
-    draw_still(translator, corpus, folder / "still.png")
+    shutil.copy(STILL, folder)
 
 
 def compact(corpus: ToyCorpus) -> dict:
@@ -75,23 +66,6 @@ def bits_of(pair: SentencePair) -> int:
     return sum(1 << i for i, name in enumerate(PHENOMENA) if name in shown)
 
 
-def draw_still(translator: Translator, corpus: ToyCorpus, path: Path) -> None:
-    """The picture for a reader without JavaScript: layer 1, the mean of all heads."""
-    pair = next(pair for pair in corpus.test if pair.source == STILL)
-    batch = make_batch(translator.encode_pairs([(pair.source, pair.target)]))
-    with inference(translator.model), record_attention(translator.model) as maps:
-        translator.model(batch.source, batch.decoder_input)
-    weights = maps["decoder.layers.0.cross_attention"][0].mean(dim=0)
-    queries, keys = (
-        [*split_words(text), "<eos>"] for text in (pair.target, pair.source)
-    )
-    title = "Cross-attention, layer 1, mean of the heads"
-    ax = heatmap(weights, queries, keys, title=title)
-    ax.set(xlabel="source", ylabel="word said")
-    alignment_overlay(ax, pair.alignment)
-    ax.figure.savefig(path, dpi=120)
-
-
 def main(given: Sequence[str] | None = None) -> None:
     """The command line."""
     parser = argparse.ArgumentParser(
@@ -99,7 +73,7 @@ def main(given: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("folder", nargs="?", type=Path, default=PAGE / "data")
     folder = parser.parse_args(given).folder
-    write_data(folder)
+    write_data(folder, toy_corpus())
     for path in sorted(folder.iterdir()):
         print(f"{path}: {path.stat().st_size / 1e3:.0f} kB")
 

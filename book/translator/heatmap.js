@@ -10,7 +10,6 @@ const VIRIDIS = [
 ];
 const CELL = 28; // side of a cell, where the page is wide enough
 const LETTER = 8; // width of a letter, about
-let count_of_maps = 0;
 const SLOPE = 0.7; // sine and cosine of the angle at which keys are written
 
 function colour(weight) {
@@ -57,8 +56,7 @@ function draw_heatmap(options) {
   const figure = svg("svg", { viewBox: size, role: "img", "aria-label": name });
   figure.style.maxWidth = `${Math.ceil(1.3 * width)}px`;
   const lines = { d: "M-2,6 l8,-8 M0,8 l8,-8", stroke: "#8a8a8a" };
-  const hatched = `hidden-cell-${++count_of_maps}`; // ids are the page's, not the map's
-  const pattern = { id: hatched, width: 6, height: 6, patternUnits: "userSpaceOnUse" };
+  const pattern = { id: "hidden-cell", width: 6, height: 6, patternUnits: "userSpaceOnUse" };
   const ground = svg("rect", { width: 6, height: 6, fill: "#d4d4d4" });
   figure.append(svg("defs", {}, svg("pattern", pattern, ground, svg("path", lines))));
 
@@ -75,7 +73,7 @@ function draw_heatmap(options) {
     figure.append(svg("text", text, query));
     weights[i].forEach((weight, j) => {
       const hidden = mask && !mask[i][j];
-      const fill = hidden ? `url(#${hatched})` : `rgb(${colour(weight).join()})`;
+      const fill = hidden ? "url(#hidden-cell)" : `rgb(${colour(weight).join()})`;
       const corner = { x: left + j * CELL, y: top + i * CELL };
       const cell = svg("rect", { ...corner, width: CELL + 0.5, height: CELL + 0.5, fill });
       const said = hidden ? "hidden" : weight.toFixed(2);

@@ -1,8 +1,9 @@
 // The Transformer of helpers/ once more, in plain JavaScript, with the same names in the
 // same order. What differs: there is one sentence at a time, so no batch and no padding
-// to mask; nothing is trained, so there is no dropout. A matrix is a list of rows,
-// x[position][feature], each a Float32Array. A module is a function: `LayerNorm(model,
-// "encoder.norm")` finds its weights by their name in the Python model's state dict.
+// to mask; nothing is trained, so there is no dropout; layer normalisation comes first. A
+// matrix is a list of rows, x[position][feature], each a Float32Array. A module is a
+// function: `LayerNorm(model, "encoder.norm")` finds its weights by their name in the
+// Python model's state dict.
 "use strict";
 const [PAD, UNK, BOS, EOS] = [0, 1, 2, 3];
 
@@ -139,11 +140,10 @@ function LayerNorm({ weights }, name, eps = 1e-5) {
     });
 }
 
-// Add a sublayer's output to its input, with layer normalisation first or last.
+// Add a sublayer's output to its input, with layer normalisation first.
 function Residual(model, name) {
   const norm = LayerNorm(model, `${name}.norm`);
-  if (model.config.norm_first) return (x, sublayer) => add(x, sublayer(norm(x)));
-  return (x, sublayer) => norm(add(x, sublayer(x)));
+  return (x, sublayer) => add(x, sublayer(norm(x)));
 }
 
 // ---- helpers/encoder.py
@@ -157,11 +157,11 @@ function EncoderLayer(model, name) {
   };
 }
 
-// The layers of a stack, and the norm that follows them if each has its own first.
+// The layers of a stack, and the norm that follows them.
 function stack(Layer, model, name) {
-  const { n_layers: length, norm_first } = model.config;
+  const { n_layers: length } = model.config;
   const layers = Array.from({ length }, (_, i) => Layer(model, `${name}.layers.${i}`));
-  return { layers, norm: norm_first ? LayerNorm(model, `${name}.norm`) : (x) => x };
+  return { layers, norm: LayerNorm(model, `${name}.norm`) };
 }
 
 function Encoder(model, name) {
@@ -191,6 +191,7 @@ function Decoder(model, name) {
 // ---- helpers/transformer.py
 class Transformer {
   constructor(config, weights) {
+    if (!config.norm_first) throw new Error("norm_first is false; it has to be true here");
     Object.assign(this, { config, weights, attentions: {} });
     this.source_embedding = TokenEmbedding(this, "source_embedding");
     this.target_embedding = TokenEmbedding(this, "target_embedding");

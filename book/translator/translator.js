@@ -1,5 +1,5 @@
 // The live translator: what stands on the page, around the model of transformer.js.
-// It fills every element that has the attribute data-live-translator; with the value
+// It fills the element that has the attribute data-live-translator; with the value
 // "small" only the sentence, its translation and one map are shown.
 "use strict";
 
@@ -19,7 +19,6 @@ const AXES = { source: "source", read: "word read", said: "word said" };
 const MEAN = "mean";
 const FIRST = "he does not hear the sad cow.";
 const LESSON_12 = { sentence: "he sees the dog.", donor: "he sees the table.", places: [3] };
-let count_of_lists = 0; // each translator on a page has one of its own
 const PAUSE = 450; // milliseconds between two words when it plays
 
 // -- the data --------------------------------------------------------------------------
@@ -641,7 +640,7 @@ class LiveTranslator {
     };
     const heads = this.build_heads(range(n_layers), range(n_heads));
 
-    part("donors", "datalist", { id: `lt-donors-${++count_of_lists}` });
+    part("donors", "datalist", { id: "lt-donors" });
     part("donor", "input", { ...field, placeholder: LESSON_12.donor });
     parts.donor.setAttribute("list", parts.donors.id);
     parts.donor.addEventListener("change", () => this.set_donor(parts.donor.value));
@@ -708,17 +707,15 @@ class LiveTranslator {
 // -- start -----------------------------------------------------------------------------
 
 async function start() {
-  const roots = [...document.querySelectorAll("[data-live-translator]")];
-  if (!roots.length) return;
-  for (const root of roots) root.append(element("p", { role: "status" }, "The model is being read …"));
+  const root = document.querySelector("[data-live-translator]");
+  root.append(element("p", { role: "status" }, "The model is being read …"));
   try {
     const { buffer, sentences } = await load_data();
-    const corpus = read_sentences(sentences);
-    globalThis.live = roots.map((root) => new LiveTranslator(root, new Translator(buffer), corpus));
+    const translator = new Translator(buffer);
+    globalThis.live = new LiveTranslator(root, translator, read_sentences(sentences));
   } catch (error) {
-    for (const root of roots) {
-      root.replaceChildren(element("p", { role: "alert" }, `The translator could not start: ${error.message}`));
-    }
+    const said = `The translator could not start: ${error.message}`;
+    root.replaceChildren(element("p", { role: "alert" }, said));
     throw error;
   }
 }

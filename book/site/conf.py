@@ -13,11 +13,11 @@ project = "The Transformer, piece by piece"
 author = "The course's authors"
 language = "en"
 extensions = ["myst_nb", "sphinx-mathjax-offline"]
-exclude_patterns = ["**/files/*"]
+exclude_patterns = ["README.md", "**/files/*"]  # the first page quotes README
 
 nb_execution_mode = "off"  # outputs are the notebooks' own
 nb_merge_streams = True
-myst_enable_extensions = ["dollarmath", "amsmath"]
+myst_enable_extensions = ["dollarmath", "amsmath", "html_image"]
 myst_heading_anchors = 4
 myst_heading_slug_func = "anchors.anchor"
 

@@ -1,6 +1,8 @@
 // What the theme says to a screen reader must hold what it shows.
-for (const summary of document.querySelectorAll("summary[aria-label]")) {
-  summary.removeAttribute("aria-label");
+for (const summary of document.querySelectorAll("summary")) {
+  const page = summary.closest("li")?.querySelector("a"); // whose arrow this is
+  if (summary.textContent.trim()) summary.removeAttribute("aria-label");
+  else if (page) summary.setAttribute("aria-label", `Pages below ${page.textContent}`);
 }
 for (const button of document.querySelectorAll(".search-button-field[aria-label]")) {
   button.setAttribute("aria-label", button.innerText.replace(/\s+/g, " ").trim());
