@@ -65,6 +65,8 @@ def test_a_diagnosis_is_judged_fault_by_fault(capsys):
     assert "".join(line[0] for line in lines) == "✗✗✓"
 
 
+LOSS = "\n        losses[i] = loss.item()"
+WATCH = "\n        (watch or (lambda step: None))(i + 1)"
 FLAWS = {
     "was not moved": ("x.to(device)", "x"),
     "`model.train()`": ("model.train()(", "model("),
@@ -77,7 +79,10 @@ FLAWS = {
     "step 1 moved a weight by 0.001": ("lr=rate(i + 1)", "lr=0.001 + 0 * rate(i + 1)"),
     "step 1 moved a weight by 0 at": ("optimizer.step()", "pass"),
     "each loss is from before a step": ("loss.item()", "2 * loss.item()"),
-    "call it last": ("logits = ", "watch and watch(i + 1); logits = "),
+    "call it last": (
+        f"optimizer.step(){LOSS}{WATCH}",
+        f"{WATCH.strip()}{LOSS}\n        optimizer.step()",
+    ),
 }
 
 

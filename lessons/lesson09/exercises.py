@@ -118,12 +118,13 @@ def _traces(
     output: Any, model: Tiny, batches: list, rate: Callable, watch: _Watch | None
 ) -> tuple:
     """The losses, and how far the weights had moved after each step and at the end."""
+    row = [output, *(output if isinstance(output, list | tuple) else [])]
+    if any(getattr(loss, "requires_grad", False) for loss in row):
+        raise Wrong("keep `loss.item()`: a tensor keeps all that it was made of")
     try:
         losses = torch.tensor([float(loss) for loss in output], dtype=torch.float64)
     except (TypeError, ValueError, RuntimeError):
         raise Wrong("return a list of losses, a number for each batch") from None
-    if any(getattr(loss, "requires_grad", False) for loss in output):
-        raise Wrong("keep `loss.item()`: a tensor keeps all that it was made of")
     if model.was_off:
         raise Wrong(
             "a step is taken in evaluation mode, without dropout: `model.train()`"

@@ -45,12 +45,13 @@ def _probe(seed: int, n: int, epochs: int, peak: float, watched: bool, **said) -
 
 def _traces(output: Any, model: nn.Module, *inputs: Any) -> tuple[Tensor, Tensor, list]:
     """The losses, the weights at the end, and the steps that were watched."""
+    row = [output, *(output if isinstance(output, list | tuple) else [])]
+    if any(getattr(loss, "requires_grad", False) for loss in row):
+        raise Wrong("a loss is a number: a tensor keeps all that it was made of")
     try:
         losses = torch.tensor([float(loss) for loss in output], dtype=torch.float64)
     except (TypeError, ValueError, RuntimeError):
         raise Wrong("return the list of losses, as `train` gives it") from None
-    if any(getattr(loss, "requires_grad", False) for loss in output):
-        raise Wrong("a loss is a number: a tensor keeps all that it was made of")
     weights = nn.utils.parameters_to_vector(model.parameters()).detach().clone()
     return losses, weights, inputs[3].steps if len(inputs) > 3 else []
 
@@ -65,10 +66,8 @@ class _Run(Exercise):
         if len(losses) != len(wanted):
             return f"{len(losses)} losses, where {len(wanted)} steps are due"
         if text := differs(losses, wanted):
-            hint = "; the first is of another batch: one generator of seed 0 for all"
-            return f"the list of losses {text}" + hint * bool(
-                differs(losses[:1], wanted[:1])
-            )
+            made = "one generator of seed 0 makes the batches of all epochs"
+            return f"the list of losses {text} ({made})"
         if text := differs(weights, goal):
             return f"the losses are right, but not all weights at the end: one {text}"
         return "`watch` is called for other steps than 1, 2, 3 …"

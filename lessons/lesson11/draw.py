@@ -5,16 +5,17 @@ from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
 import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.patches import Rectangle
+import torch
+from matplotlib.colors import ListedColormap
+from matplotlib.patches import Patch
+from seaborn import heatmap
 
-from helpers.plots import drawing, over_seeds
+from helpers.plots import over_seeds
 from helpers.plots.drawing import HIDDEN, INK, ROLES
 from helpers.plots.style import COLOURS
 
-WIDTH, HEIGHT = 0.4, 0.21  # of a cell: a position at a step
-NEW = COLOURS[4]
-LOOKS = {"new": (NEW, "white"), "again": (HIDDEN, "white"), "kept": ("white", INK)}
+KINDS = {"computed for the first time": COLOURS[4], "computed again": HIDDEN}
+KINDS |= {"kept": "#F5E6A8"}
 
 
 def draw_cache(written: Sequence[str], source: Sequence[str]) -> None:
@@ -23,50 +24,24 @@ def draw_cache(written: Sequence[str], source: Sequence[str]) -> None:
     Left the target, whose tokens are read one more a step; right the source, which the
     cross-attention reads.
     """
-    steps, second = len(written), len(written) + 0.5  # where the source begins
-    high = steps * HEIGHT
-    title = "With a cache no key and no value is computed twice"
-    ax = drawing.canvas(6, 2 * high + 2.2, title=title)
-    lower = 0.62
-    upper = lower + high + 0.85
-    for name, top in (("no cache", upper + high), ("cache", lower + high)):
-        cached = name == "cache"
+    steps, words = len(written), [*written, "", *source]
+    figure, axes = plt.subplots(2, 1, figsize=(6, 4.4), sharex=True)
+    for ax, name, old in zip(axes, ("no cache", "cache"), (1, 2), strict=True):
+        table = torch.full((steps, len(words)), math.nan)
         for step in range(steps):
-            y = top - step * HEIGHT
-            drawing.write(ax, (0.87, y - HEIGHT / 2), f"step {step + 1}", align="right")
-            old = "kept" if cached else "again"
-            for place in range(step + 1):
-                look = "new" if place == step else old
-                _cell(ax, (0.95 + place * WIDTH, y), look)
-            for place in range(len(source)):
-                look = "new" if step == 0 else old
-                _cell(ax, (0.95 + (second + place) * WIDTH, y), look)
-        says = ("of the target", "of the source")
-        if cached:
-            says = ("a strip that grows", "a strip that stays")
-        drawing.write(ax, (0.87, top + 0.15), name, size=10, align="right")
-        for text, start in zip(says, (0, second), strict=True):
-            place = 0.95 + start * WIDTH, top + 0.15
-            drawing.write(ax, place, text, size=10, align="left")
-    for words, start in ((written, 0), (source, second)):
-        for i, word in enumerate(words):
-            place = 0.95 + (start + i + 0.47) * WIDTH, upper - 0.14
-            drawing.write(ax, place, word, size=8)
-    for look, text, x in (
-        ("new", "computed for the first time", 0.95),
-        ("again", "computed again", 3.28),
-        ("kept", "kept", 4.98),
-    ):
-        _cell(ax, (x, 0.36), look)
-        drawing.write(ax, (x + WIDTH + 0.08, 0.25), text, align="left")
-
-
-def _cell(ax: Axes, corner: tuple[float, float], look: str) -> None:
-    """A cell by its upper left corner."""
-    fill, edge = LOOKS[look]
-    place = corner[0], corner[1] - HEIGHT
-    style = {"facecolor": fill, "edgecolor": edge, "lw": 1, "zorder": 2}
-    ax.add_patch(Rectangle(place, WIDTH * 0.94, HEIGHT * 0.9, **style))
+            table[step, :step] = table[step, steps + 1 :] = old
+            table[step, step] = 0
+        table[0, steps + 1 :] = 0
+        look = {"cmap": ListedColormap([*KINDS.values()]), "vmin": 0, "vmax": 2}
+        heatmap(table, ax=ax, cbar=False, linewidths=1.5, xticklabels=words, **look)
+        ax.set_yticklabels([f"step {step + 1}" for step in range(steps)], rotation=0)
+        ax.set_title(f"{name}: of the target, and of the source", fontsize=10)
+        ax.tick_params(length=0)
+    axes[1].tick_params(axis="x", rotation=45)
+    patches = [Patch(facecolor=c, edgecolor=INK, label=x) for x, c in KINDS.items()]
+    figure.legend(handles=patches, loc="outside lower center", ncols=3, frameon=False)
+    figure.suptitle("With a cache no key and no value is computed twice", size=11)
+    plt.show()
 
 
 def draw_tree(
