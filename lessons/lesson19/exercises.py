@@ -217,7 +217,8 @@ block_attention = _Lean(
         _given(
             4, 1, 2, 4, 5, 3, 2, 0, kind="high", praise="blind queries, high scores"
         ),
-        _given(5, 1, 1, 64, 512, 3, 2, 16, praise="no table is held"),
+        # No strip of queries has 7 or 5 rows, as a transposed K or V.
+        _given(5, 1, 1, 128, 512, 7, 5, 16, praise="no table is held"),
     ],
     {
         "each block's context is that of its own softmax, and these are added: "
