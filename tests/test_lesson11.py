@@ -33,7 +33,10 @@ def searched(next_scores, beam_size, max_length, *, cap=False, rank=None, each=N
         ({"cap": True}, "✗ with beam_size=12 and a vocabulary of 7: "),
         ({"each": 2}, "✗ with beam_size=3"),
         ({"rank": lambda one: one[1] / (5 + len(one[0])) ** 0.6}, "✗ with beam_size=3"),
-        ({"rank": lambda one: (one[0][-1:] == [EOS], one[1])}, "✗ with beam_size=3"),
+        (
+            {"rank": lambda one: (one[0][-1:] == [EOS], one[1])},
+            "✗ it stops at the first",
+        ),
         ({}, "✓"),
     ],
 )
