@@ -183,6 +183,13 @@ def test_seeds_decide_the_order_of_the_batches():
     assert order(0) == order(0) != order(1)
 
 
+def test_the_pool_decides_how_alike_the_lengths_of_a_batch_are():
+    def places(pool):
+        return sum(b.labels.numel() for b in make_trainer(pool=pool).epoch_batches())
+
+    assert places(100) < places(1)
+
+
 @pytest.mark.parametrize("options", [{}, {"epochs": 2, "minutes": 3.0}])
 def test_a_budget_is_given_once(options):
     with pytest.raises(ValueError, match="either epochs or minutes"):
