@@ -5,16 +5,16 @@ import hashlib
 import re
 from collections import Counter
 from functools import cache
+from itertools import islice, pairwise
 from random import Random
 
 import pytest
 
-from helpers import corpus
 from helpers.corpus import SentencePair, toy_corpus
 from helpers.corpus.grammar import sentences
 from helpers.corpus.phenomena import PHENOMENA, combinations, phenomena
 from helpers.corpus.words import ADJECTIVES, HELD_OUT, NOUNS, VERBS
-from helpers.text import join_words, split_words
+from helpers.text import split_words
 
 SPLITS = ("train", "validation", "test", "compositional")
 # Whatever changes the default corpus changes this, knowingly, and the lessons' numbers.
@@ -22,348 +22,199 @@ DEFAULT_SHA256 = "50eb62ca21f693aabbb9e4c9ef23b1899b24c4b43eb827098c35dc59136a2c
 
 # --- What French and English demand, as tables ---------------------------------------
 
-HE, SHE = {"ms"}, {"fs"}
-ONE, MANY = HE | SHE, {"mp", "fp"}
-FRENCH_DETERMINERS = {
-    **dict.fromkeys(("le", "un", "ce", "cet", "du", "au"), HE),
+HE, SHE, ONE, MANY = {"ms"}, {"fs"}, {"ms", "fs"}, {"mp", "fp"}
+DETERMINERS = {
+    **dict.fromkeys(("le", "un", "ce", "cet", "du", "au", "mon", "ton", "son"), HE),
     **dict.fromkeys(("la", "une", "cette", "ma", "ta", "sa"), SHE),
-    **dict.fromkeys(("l'", "mon", "ton", "son", "notre", "leur"), ONE),
+    **dict.fromkeys(("l'", "notre", "leur"), ONE),
     **dict.fromkeys(("les", "des", "aux", "ces", "mes", "tes", "ses", "nos"), MANY),
     **dict.fromkeys(("leurs", "deux", "trois"), MANY),
     **dict.fromkeys(("de", "d'"), ONE | MANY),
 }
-FRENCH_SUBJECTS = {
+SUBJECTS = {
     "je": (0, ONE), "j'": (0, ONE), "tu": (1, ONE), "il": (2, {"ms"}),
     "elle": (2, {"fs"}), "nous": (3, MANY), "ils": (4, {"mp"}), "elles": (4, {"fp"}),
     "qui": (2, ONE),
 }  # fmt: skip
-OBJECT_CLITICS = {"me", "m'", "te", "t'", "le", "la", "l'", "lui", "nous", "les"}
-OBJECT_CLITICS |= {"leur", "y"}
+CLITICS = {"me", "m'", "te", "t'", "le", "la", "l'", "lui", "nous", "les", "leur", "y"}
 FULL_BEFORE_VOWEL = {"le", "la", "je", "ne", "de", "que", "me", "te", "ce", "ma", "ta"}
 FULL_BEFORE_VOWEL |= {"sa"}
+ONLY_BEFORE_VOWEL = {"cet", "bel", "nouvel", "vieil"}
 H_ASPIRE = {"hibou", "hiboux", "héros"}
 BEFORE_NOUN = ("petit", "grand", "beau", "vieux", "nouveau", "jeune", "bon")
-ENGLISH_SUBJECTS = {"I": 0, "you": 1, "we": 3, "they": 4}
-ENGLISH_SUBJECTS |= dict.fromkeys(("he", "she", "it", "who"), 2)
-BE = {"am": {0}, "is": {2}, "are": {1, 3, 4}}
 ETRE = {"suis": {0}, "es": {1}, "est": {2}, "sommes": {3}, "sont": {4}}
+FEMININE = """femme fille sœur reine vache souris pomme soupe eau lettre histoire
+chemise écharpe clé boîte table chaise porte fenêtre voiture fleur maison cuisine école
+gare forêt"""
+PLURALS = {
+    "cheval": "chevaux", "journal": "journaux", "oiseau": "oiseaux", "hibou": "hiboux",
+    "gâteau": "gâteaux", "chapeau": "chapeaux", "manteau": "manteaux",
+    "souris": "souris", "héros": "héros",
+    "man": "men", "woman": "women", "child": "children", "mouse": "mice",
+    "hero": "heroes", "story": "stories", "scarf": "scarves", "box": "boxes",
+}  # fmt: skip
+
+NOUN_FORMS, ADJECTIVE_FORMS, VERB_FORMS = {}, {}, dict(ETRE)
+ENGLISH_NOUNS, ENGLISH_VERBS = {}, {"am", "is", "are"}  # {form: (number, noun)}
+ENGLISH_ADJECTIVES = {adjective.english: adjective for adjective in ADJECTIVES}
+for noun in NOUNS:
+    for number, form in enumerate(noun.french_forms):
+        NOUN_FORMS.setdefault(form, set()).add(noun.gender + "sp"[number])
+        ENGLISH_NOUNS[noun.english_forms[number]] = number, noun
+for adjective in ADJECTIVES:
+    forms = *adjective.french.split(), adjective.vowel
+    for form, feature in zip(forms, ("ms", "fs", "mp", "fp", "ms"), strict=True):
+        ADJECTIVE_FORMS.setdefault(form, set()).add(feature)
+for verb in VERBS:
+    for person, form in enumerate(verb.french.split()):
+        VERB_FORMS.setdefault(form, set()).add(person)
+    ENGLISH_VERBS |= {verb.english.split()[0], verb.third.split()[0]}
 
 
-def _features(words_and_features):
-    table = {}
-    for word, features in words_and_features:
-        table.setdefault(word, set()).update(features)
-    return table
-
-
-NOUN_FORMS = _features(
-    (form, {noun.gender + number})
-    for noun in NOUNS
-    for form, number in zip(noun.french_forms, "sp", strict=True)
-)
-ADJECTIVE_FORMS = _features(
-    (form, {feature})
-    for adjective in ADJECTIVES
-    for form, feature in [
-        *zip(adjective.french.split(), ("ms", "fs", "mp", "fp"), strict=True),
-        *[(adjective.vowel, "ms")] * bool(adjective.vowel),
-    ]
-)
-FRONT_FORMS = {
-    form
-    for adjective in ADJECTIVES
-    if adjective.french.split()[0] in BEFORE_NOUN
-    for form in (*adjective.french.split(), adjective.vowel)
-}
-VERB_FORMS = _features(
-    (form, {person})
-    for verb in VERBS
-    for person, form in enumerate(verb.french.split())
-)
-VERB_FORMS = {**VERB_FORMS, **ETRE}
-ENGLISH_NUMBER = {
-    form: i for noun in NOUNS for i, form in enumerate(noun.english_forms)
-}
-LEMMA = {form: noun for noun in NOUNS for form in noun.english_forms}
-LEMMA |= {adjective.english: adjective for adjective in ADJECTIVES}
-ENGLISH_VERB = {
-    form.split()[0]: (i, form.split()[0])
-    for verb in VERBS
-    for i, form in enumerate((verb.english, verb.third))
-}
-PARTICLES = {"at", "for", "to"}
-
-
-def starts_with_vowel(word: str) -> bool:
-    return word == "y" or (
-        bool(re.match("[aàâeéèêiîoôœuûh]", word, re.I)) and (word not in H_ASPIRE)
-    )
+def starts_with_vowel(word):
+    return word == "y" or (word[:1] in "aàeéêiîoôœuh" and word not in H_ASPIRE)
 
 
 # --- Faults: what an examiner would mark in one pair ---------------------------------
 
 
 class Marked:
-    """A pair, split, with what each French word is taken for: noun, verb, …"""
+    """A pair, split; what each French word renders says what it is: noun, verb, …"""
 
-    def __init__(self, pair: SentencePair):
+    def __init__(self, pair):
         self.pair = pair
         self.english, self.french = split_words(pair.source), split_words(pair.target)
-        self.links = [
-            (self.english[i], self.french[j])
-            for i, j in pair.alignment
-            if i < len(self.english) and j < len(self.french)
-        ]
+        self.links = [(self.english[i], self.french[j]) for i, j in pair.alignment]
         self.partners = [set() for _ in self.french]
         for i, j in pair.alignment:
-            if i < len(self.english) and j < len(self.french):
-                self.partners[j].add(self.english[i])
+            self.partners[j].add(self.english[i])
 
-    def word(self, j: int) -> str:
-        return self.french[j] if 0 <= j < len(self.french) else ""
+    def among(self, j, french, english):
+        inside = 0 <= j < len(self.french) and self.french[j] in french
+        return inside and not self.partners[j].isdisjoint(english)
 
-    def is_noun(self, j: int) -> bool:
-        return self.word(j) in NOUN_FORMS and any(
-            word in ENGLISH_NUMBER for word in self.partners[j]
-        )
+    def is_noun(self, j):
+        return self.among(j, NOUN_FORMS, ENGLISH_NOUNS)
 
-    def is_verb(self, j: int) -> bool:
-        return self.word(j) in VERB_FORMS and any(
-            word in ENGLISH_VERB or word in BE for word in self.partners[j]
-        )
+    def is_verb(self, j):
+        return self.among(j, VERB_FORMS, ENGLISH_VERBS)
 
-    def is_adjective(self, j: int) -> bool:
-        return self.word(j) in ADJECTIVE_FORMS and any(
-            word in LEMMA and word not in ENGLISH_NUMBER for word in self.partners[j]
-        )
+    def is_adjective(self, j):
+        return self.among(j, ADJECTIVE_FORMS, ENGLISH_ADJECTIVES)
 
-    def noun_phrase(self, j: int) -> tuple[int, set[str]]:
-        """Its first index and the genders and numbers that all its words allow."""
-        features, start = set(NOUN_FORMS[self.french[j]]), j - 1
-        if self.is_adjective(start):
-            features &= ADJECTIVE_FORMS[self.french[start]]
-            start -= 1
-        features &= FRENCH_DETERMINERS.get(self.french[start], set())
-        if j + 1 < len(self.french) and self.is_adjective(j + 1):
-            features &= ADJECTIVE_FORMS[self.french[j + 1]]
-        return start, features
+    def noun_phrase(self, j):
+        """The genders and numbers that all words around the noun at j allow."""
+        features, start = NOUN_FORMS[self.french[j]], j - 1
+        for k in (j - 1, j + 1):
+            if self.is_adjective(k):
+                features = features & ADJECTIVE_FORMS[self.french[k]]
+                start -= k < j
+        word, following = self.french[start], self.french[start + 1]
+        allowed = DETERMINERS.get(word, set())
+        if word in ("mon", "ton", "son") and starts_with_vowel(following):
+            allowed = ONE
+        return features & allowed
 
-    def subject(self, j: int) -> tuple[set[int], set[str]]:
-        """The persons, genders and numbers of the subject of the verb at j."""
+    def subject(self, j):
+        """Person, genders and numbers of the subject of the verb at j."""
         k = j - 1
-        while k >= 0 and self.french[k] in OBJECT_CLITICS | {"ne", "n'"}:
-            if self.french[k] == "nous" and (k == 0 or self.french[k - 1] in LINKING):
+        while k >= 0 and self.french[k] in CLITICS | {"ne", "n'"}:
+            if self.french[k] == "nous" and not self.partners[k] & {"us"}:
                 break
             k -= 1
-        word = self.french[k] if k >= 0 else ""
-        if word in FRENCH_SUBJECTS:
-            person, features = FRENCH_SUBJECTS[word]
-            return {person}, features
-        if word in ("ce", "c'", "où"):  # "ce sont mes livres", "où sont mes livres"
-            nouns = filter(self.is_noun, range(j + 1, len(self.french)))
-            k = next(nouns, -1)
-        elif k >= 0 and self.is_adjective(k):
-            k -= 1
-        if k < 0 or not self.is_noun(k):
-            raise LookupError(f"no subject for {self.french[j]}")
-        features = self.noun_phrase(k)[1]
-        persons = {2} if features <= ONE else {4} if features <= MANY else {2, 4}
-        return persons, features
+        if k >= 0 and self.french[k] in SUBJECTS:
+            return SUBJECTS[self.french[k]]
+        if self.french[k] in ("ce", "c'", "où"):  # "où sont mes livres"
+            k = next(filter(self.is_noun, range(j, len(self.french))))
+        k -= self.is_adjective(k)
+        features = self.noun_phrase(k)
+        return (2 if features <= ONE else 4), features
 
 
-LINKING = {"est-ce", "que", "qu'", "et", "mais", "où"}
-
-
-def faults(pair: SentencePair) -> set[str]:
+def faults(pair):
     marked = Marked(pair)
-    found = set()
-    for check in (
-        agreement, verb_agreement, order, vowels, negation, contractions, letters,
-        english_verbs, english_articles, alignment,
-    ):  # fmt: skip
-        try:
-            fine = check(marked)
-        except LookupError:  # a sentence that cannot be read, such as one without verb
-            fine = False
-        if not fine:
-            found.add(check.__name__)
-    return found
+    checks = (nouns, verbs, order, vowels, negation, alignment)
+    return {check.__name__ for check in checks if not check(marked)}
 
 
-def agreement(m: Marked) -> bool:
-    """Determiner, adjective and noun; the predicate and its subject; both numbers."""
-    if any(  # "de petits chiens", not "des petits chiens"
-        word == "des"
-        and m.partners[j] & {"some", "any"}
-        and m.word(j + 1) in FRONT_FORMS
-        for j, word in enumerate(m.french)
-    ):
-        return False
-    nouns = [j for j in range(len(m.french)) if m.is_noun(j)]
-    fine = all(m.noun_phrase(j)[1] for j in nouns)
+def nouns(m):
+    """Determiner, adjective and noun agree, and the two languages in number."""
+    fine = True
     for i, j in m.pair.alignment:
-        noun = LEMMA.get(m.english[i])
-        if noun in NOUNS:
-            number = ENGLISH_NUMBER[m.english[i]]
-            fine &= noun.french_forms[number] == m.french[j]
-            if m.is_noun(j):
-                wanted = MANY if number else ONE
-                fine &= bool(m.noun_phrase(j)[1] & wanted)
-    for j, word in enumerate(m.french):
-        k = j - 2 if m.french[j - 1] in ("pas", "jamais", "souvent") else j - 1
-        if m.is_adjective(j) and k >= 0 and m.french[k] in ETRE and m.is_verb(k):
-            if m.is_noun(j + 1):  # "ce sont de bons livres"
-                continue
-            # After "je" the form must do for both genders: nobody can tell which.
-            fine &= m.subject(k)[1] <= ADJECTIVE_FORMS[word]
+        if m.is_noun(j) and m.english[i] in ENGLISH_NOUNS:
+            number, noun = ENGLISH_NOUNS[m.english[i]]
+            fine &= m.french[j] == noun.french_forms[number]
+            fine &= bool(m.noun_phrase(j) & (MANY if number else ONE))
+    for j, (word, following) in enumerate(pairwise(m.french)):
+        if word == "des" and following in ADJECTIVE_FORMS and m.is_noun(j + 2):
+            fine &= not m.partners[j] & {"some", "any"}  # "de petits chiens"
     return fine
 
 
-def verb_agreement(m: Marked) -> bool:
-    verbs = [j for j in range(len(m.french)) if m.is_verb(j)]
-    return len(verbs) == sum(
-        bool(VERB_FORMS[m.french[j]] & m.subject(j)[0]) for j in verbs
-    )
-
-
-def order(m: Marked) -> bool:
-    """petit, grand, … before the noun, the others after; clitics before the verb."""
-    attributes = True
-    for j, word in enumerate(m.french):
-        if m.is_adjective(j) and word in FRONT_FORMS and m.is_noun(j - 1):
-            attributes = False
-        if m.is_adjective(j) and word not in FRONT_FORMS and m.is_noun(j + 1):
-            attributes = False
-    before = all(
-        m.is_verb(j + 1)
-        for j, word in enumerate(m.french)
-        if m.partners[j] & {"me", "him", "us", "them"}
-        or (m.partners[j] & {"her"} and word in OBJECT_CLITICS - {"leur"})
-        or (m.partners[j] & {"you"} and word != "tu")
-    )
-    return attributes and before
-
-
-def vowels(m: Marked) -> bool:
-    """Elision, and the forms before a vowel: always there and nowhere else."""
+def verbs(m):
+    """A verb agrees with its subject, and so does an adjective after "est"."""
     fine = True
-    for j, (word, following) in enumerate(zip(m.french, m.french[1:], strict=False)):
-        singular = m.is_noun(j + 1) and m.noun_phrase(j + 1)[1] & ONE
+    for j in filter(m.is_verb, range(len(m.french))):
+        person, features = m.subject(j)
+        fine &= person in VERB_FORMS[m.french[j]]
+        k = j + 1 + (m.french[j + 1] in ("pas", "jamais", "souvent"))
+        if m.french[j] in ETRE and m.is_adjective(k) and not m.is_noun(k + 1):
+            # After "je" the form must do for both genders: nobody can tell which.
+            fine &= features <= ADJECTIVE_FORMS[m.french[k]]
+    return fine
+
+
+def order(m):
+    """petit, grand, … before the noun, the others after; object pronouns before."""
+    fine = True
+    for j in filter(m.is_adjective, range(len(m.french))):
+        (adjective,) = filter(ENGLISH_ADJECTIVES.get, m.partners[j])
+        front = ENGLISH_ADJECTIVES[adjective].french.split()[0] in BEFORE_NOUN
+        fine &= not m.is_noun(j - 1 if front else j + 1)
+    for j, partners in enumerate(m.partners):
+        if partners & {"me", "him", "us", "them"}:
+            fine &= m.is_verb(j + 1)
+    return fine
+
+
+def vowels(m):
+    """Elision, contraction, forms before a vowel: always there and nowhere else."""
+    fine = True
+    for word, following in pairwise(m.french):
         if starts_with_vowel(following):
             fine &= word not in FULL_BEFORE_VOWEL
-            fine &= not (singular and word in ("beau", "nouveau", "vieux"))
+            fine &= word not in ("beau", "nouveau") or following == "et"
         else:
-            fine &= not word.endswith("'") or (word, following) == ("c'", "est")
-            fine &= word not in ("cet", "bel", "nouvel", "vieil")
-            masculine = following in NOUN_FORMS and "ms" in NOUN_FORMS[following]
-            masculine |= "ms" in ADJECTIVE_FORMS.get(following, ())
-            fine &= word not in ("mon", "ton", "son") or masculine
+            fine &= not word.endswith("'") and word not in ONLY_BEFORE_VOWEL
+        fine &= not (word in ("de", "à") and following in ("le", "les"))
     return fine
 
 
-def negation(m: Marked) -> bool:
-    """ne, at most one clitic or y, verb, pas or jamais; "de" for what is denied."""
-    text = m.french
-    starts = [j for j, word in enumerate(text) if word in ("ne", "n'")]
-    ends = [j for j, word in enumerate(text) if word in ("pas", "jamais")]
-    fine = len(starts) == len(ends)
-    for start, end in zip(starts, ends, strict=False):
-        verb = end - 1
-        fine &= verb - start in (1, 2) and m.is_verb(verb)
-        fine &= verb - start == 1 or text[start + 1] in OBJECT_CLITICS
-        indefinite = {"un", "une", "des", "du"} & {text[end + 1]}
-        allowed = text[verb] in ETRE or m.partners[end + 1] & {"from", "near"}
-        fine &= bool(allowed or not indefinite)
+def negation(m):
+    """ne, at most one pronoun, verb, pas or jamais; "de" for what is denied."""
+    clitic = "(?:[mtl]'|(?:me|te|le|la|lui|nous|les|leur|y) )?"
+    whole = re.findall(rf"\bn(?:e |'){clitic}\w+ (?:pas|jamais)\b", m.pair.target)
     denials = sum(word in ("not", "never", "no") for word in m.english)
-    return fine and len(starts) == denials
+    loose = sum(word in ("ne", "n'", "pas", "jamais") for word in m.french)
+    fine = len(whole) == denials and loose == 2 * denials
+    denied = [f for e, f in m.links if e == "any" and denials]
+    return fine and {*denied} <= {"de", "d'"}
 
 
-def contractions(m: Marked) -> bool:
-    pairs = set(zip(m.french, m.french[1:], strict=False))
-    return not pairs & {("de", "le"), ("de", "les"), ("à", "le"), ("à", "les")}
-
-
-def letters(m: Marked) -> bool:
-    words = [*m.english, *m.french]
-    marks = m.english[-1] == m.french[-1] and m.french[-1] in ".?"
-    spelling = join_words(m.english) == m.pair.source
-    spelling &= join_words(m.french, space_before="?") == m.pair.target
-    cases = "i" not in words and all(w == w.lower() or w == "I" for w in words)
-    return marks and spelling and cases
-
-
-def english_verbs(m: Marked) -> bool:
-    """Third person -s, do-support, am/is/are."""
-    fine = True
-    for i, word in enumerate(m.english):
-        before, after = m.english[:i], m.english[i + 1 :]
-        while before and before[-1] in ("often", "never"):
-            before.pop()
-        if word in ("do", "does"):
-            who = before[-1] if after[0] == "not" else _first_subject(after)
-            fine &= (_person(who) == 2) == (word == "does")
-        elif (
-            word in BE and before and before[-1] in ("this", "these", "there", "where")
-        ):
-            k = next(w for w in after if w in ENGLISH_NUMBER or w in ENGLISH_SUBJECTS)
-            fine &= _person(k) in BE[word]
-            fine &= before[-1] not in ("this", "these") or (
-                (before[-1] == "these") == (word == "are")
-            )
-        elif word in BE:
-            who = before[-1] if before else _first_subject(after)
-            fine &= _person(who) in BE[word]
-        elif word in ENGLISH_VERB:
-            clause = " ".join(before).replace(" but ", "|").replace(" and ", "|")
-            helped = {"do", "does"} & set(re.split(r"\||because", clause)[-1].split())
-            third = not helped and _person(before[-1]) == 2
-            fine &= third == bool(ENGLISH_VERB[word][0])
-    return fine
-
-
-def _first_subject(words: list[str]) -> str:
-    known = ENGLISH_NUMBER.keys() | ENGLISH_SUBJECTS.keys()
-    demonstratives = {"this": "it", "these": "they"}
-    for word, following in zip(words, [*words[1:], ""], strict=True):
-        if word in known:
-            return word
-        if word in demonstratives and following in POINTED_DETERMINERS:
-            return demonstratives[word]
-    raise LookupError(f"no subject in {words}")
-
-
-POINTED_DETERMINERS = {"a", "an", "my", "your", "his", "her", "our", "their"}
-
-
-def _person(word: str) -> int:
-    if word in ENGLISH_SUBJECTS:
-        return ENGLISH_SUBJECTS[word]
-    return 4 if ENGLISH_NUMBER[word] else 2
-
-
-def english_articles(m: Marked) -> bool:
-    return all(
-        word not in ("a", "an") or (word == "an") == (following[0] in "aeiou")
-        for word, following in zip(m.english, m.english[1:], strict=False)
-    )
-
-
-def alignment(m: Marked) -> bool:
-    """In range, sorted, the full stops one to one, and no word left out but one."""
-    links = m.pair.alignment
-    end = (len(m.english) - 1, len(m.french) - 1)
-    fine = links == tuple(sorted(set(links))) and end in links
-    fine &= [pair for pair in links if end[0] in pair[:1] or end[1] in pair[1:]] == [
-        end
-    ]
+def alignment(m):
+    """Sorted, the full stops one to one, words of like meaning, and none left out."""
+    links, end = m.pair.alignment, (len(m.english) - 1, len(m.french) - 1)
+    fine = links == tuple(sorted(set(links)))
+    fine &= [link for link in links if end[0] == link[0] or end[1] == link[1]] == [end]
     fine &= {j for _, j in links} == set(range(len(m.french)))
-    missing = set(range(len(m.english))) - {i for i, _ in links}
-    for i in missing:  # the "do" of a negation
+    for i in set(range(len(m.english))) - {i for i, _ in links}:
         fine &= m.english[i] in ("do", "does") and m.english[i + 1] == "not"
     for e, f in m.links:
-        entry = LEMMA.get(e)
-        if entry in ADJECTIVES:
-            fine &= f in (*entry.french.split(), entry.vowel)
+        if e in ENGLISH_ADJECTIVES:
+            adjective = ENGLISH_ADJECTIVES[e]
+            fine &= f in (*adjective.french.split(), adjective.vowel)
+        elif e in ENGLISH_NOUNS:
+            fine &= f in ENGLISH_NOUNS[e][1].french_forms
     return fine
 
 
@@ -371,12 +222,12 @@ def alignment(m: Marked) -> bool:
 
 
 @cache
-def corpus_of(seed: int):
+def corpus_of(seed):
     return toy_corpus(seed=seed)
 
 
 @cache
-def pairs_of(seed: int) -> list[SentencePair]:
+def pairs_of(seed):
     return [pair for name in SPLITS for pair in getattr(corpus_of(seed), name)]
 
 
@@ -386,404 +237,154 @@ def test_no_pair_has_a_fault(seed):
     assert not wrong, f"{len(wrong)} pairs, such as {wrong[:3]}"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("right", "wrong", "fault"),
     [
-        ("l'homme", "le homme", "vowels"),
-        ("l'école", "la école", "vowels"),
         ("le hibou", "l'hibou", "vowels"),
-        ("cet arbre", "ce arbre", "vowels"),
-        ("vieil ami", "vieux ami", "vowels"),
-        ("j'aime", "je aime", "vowels"),
-        ("n'aime", "ne aime", "vowels"),
-        ("qu'il ", "que il ", "vowels"),
         ("mon école", "ma école", "vowels"),
-        ("son voisin", "sa voisin", "agreement"),
-        ("la femme", "le femme", "agreement"),
-        ("ces chevaux", "ce chevaux", "agreement"),
-        ("petite table", "petit table", "agreement"),
-        ("elle est heureuse", "elle est heureux", "agreement"),
-        ("de petits", "des petits", "agreement"),
-        ("je suis triste", "je suis heureux", "agreement"),
-        ("ils sont tristes", "ils sont triste", "agreement"),
-        ("elles sont fatiguées", "ils sont fatiguées", "agreement"),
-        ("nous mangeons", "nous mangent", "verb_agreement"),
-        ("les enfants dansent", "les enfants danse", "verb_agreement"),
-        ("où sont", "où est", "verb_agreement"),
-        ("au marché", "à le marché", "contractions"),
+        ("au marché", "à le marché", "vowels"),
+        ("ma voiture", "mon voiture", "nouns"),
+        ("petite table", "petit table", "nouns"),
+        ("de petits", "des petits", "nouns"),
+        ("elle est heureuse", "elle est heureux", "verbs"),
+        ("je suis triste", "je suis heureux", "verbs"),
+        ("les enfants dansent", "les enfants danse", "verbs"),
         (" pas ", " ", "negation"),
         ("pas de lait", "pas du lait", "negation"),
-        ("est-ce que", "Est-ce que", "letters"),
+        ("two dogs", "two dog", "nouns"),
     ],
 )
-def test_the_examiner_sees_faults_in_french(right, wrong, fault):
-    pair = next(p for p in pairs_of(0) if right in p.target)
-    target = pair.target.replace(right, wrong)
-    english, french = split_words(pair.source), split_words(target)
-    links = tuple(
-        (i, j) for i, j in pair.alignment if i < len(english) and j < len(french)
-    )
-    assert fault in faults(SentencePair(pair.source, target, links))
-
-
-@pytest.mark.parametrize(
-    ("right", "wrong", "fault"),
-    [
-        ("an apple", "a apple", "english_articles"),
-        ("a book", "an book", "english_articles"),
-        ("he sleeps", "he sleep", "english_verbs"),
-        ("they sleep", "they sleeps", "english_verbs"),
-        ("she does not", "she do not", "english_verbs"),
-        ("we are", "we is", "english_verbs"),
-        ("the men are", "the men is", "english_verbs"),
-        ("two dogs", "two dog", "agreement"),
-        ("I ", "i ", "letters"),
-    ],
-)
-def test_the_examiner_sees_faults_in_english(right, wrong, fault):
-    pair = next(p for p in pairs_of(0) if right in p.source)
-    source = pair.source.replace(right, wrong)
-    assert fault in faults(SentencePair(source, pair.target, pair.alignment))
-
-
-@pytest.mark.parametrize("words", ["chat noir", "petite fille", "me voient"])
-def test_the_examiner_sees_a_wrong_order(words):
-    first, second = words.split()
-    pair = next(p for p in pairs_of(0) if words in p.target)
-    target = pair.target.replace(words, f"{second} {first}")
-    j = split_words(pair.target).index(first)
-    swapped = {j: j + 1, j + 1: j}
-    links = tuple(sorted((i, swapped.get(k, k)) for i, k in pair.alignment))
-    assert "order" in faults(SentencePair(pair.source, target, links))
-
-
-@pytest.mark.parametrize("spoil", ["drop", "add", "unsort", "beyond"])
-def test_the_examiner_sees_faults_in_an_alignment(spoil):
-    pair = next(p for p in pairs_of(0) if p.source == "the doctor sleeps.")
-    first, *rest = pair.alignment
-    links = {
-        "drop": tuple(rest),
-        "add": (first, (0, 3), *rest),
-        "unsort": (*rest, first),
-        "beyond": (*pair.alignment, (4, 4)),
-    }[spoil]
-    assert "alignment" in faults(SentencePair(pair.source, pair.target, links))
+def test_the_examiner_sees_a_fault(right, wrong, fault):
+    pair = next(p for p in pairs_of(0) if right in p.source or right in p.target)
+    source, target = (x.replace(right, wrong) for x in (pair.source, pair.target))
+    sizes = len(split_words(source)), len(split_words(target))
+    links = tuple((i, j) for i, j in pair.alignment if i < sizes[0] and j < sizes[1])
+    assert fault in faults(SentencePair(source, target, links))
 
 
 # A sentence, its translation, and its alignment in words, read by hand.
-READ_BY_HAND = {
-    "the man sleeps.": ("l'homme dort.", "the-l' man-homme sleeps-dort .-."),
-    "she does not see him.": (
-        "elle ne le voit pas.",
-        "she-elle not-ne not-pas see-voit him-le .-.",
-    ),
-    "do you see me?": (
-        "est-ce que tu me vois ?",
-        "do-est-ce do-que you-tu see-vois me-me ?-?",
-    ),
-    "I go to the market.": (
-        "je vais au marché.",
-        "I-je go-vais to-au the-au market-marché .-.",
-    ),
-    "we listen to you.": (
-        "nous t'écoutons.",
-        "we-nous listen-écoutons to-écoutons you-t' .-.",
-    ),
-    "this is an apple.": ("c'est une pomme.", "this-c' is-est an-une apple-pomme .-."),
-    "these are not my books.": (
-        "ce ne sont pas mes livres.",
-        "these-ce are-sont not-ne not-pas my-mes books-livres .-.",
-    ),
-    "he never drinks any milk.": (
-        "il ne boit jamais de lait.",
-        "he-il never-ne never-jamais drinks-boit any-de milk-lait .-.",
-    ),
-    "what does she eat?": (
-        "qu'est-ce qu'elle mange ?",
-        "what-qu' does-est-ce does-qu' she-elle eat-mange ?-?",
-    ),
-}
+READ_BY_HAND = """
+the man sleeps. = l'homme dort. = the-l' man-homme sleeps-dort .-.
+they do not look at them. = ils ne les regardent pas. = they-ils not-ne not-pas look-regardent at-regardent them-les .-.
+do you see me? = est-ce que tu me vois ? = do-est-ce do-que you-tu see-vois me-me ?-?
+I go to the market. = je vais au marché. = I-je go-vais to-au the-au market-marché .-.
+we listen to you. = nous t'écoutons. = we-nous listen-écoutons to-écoutons you-t' .-.
+what does she eat? = qu'est-ce qu'elle mange ? = what-qu' does-est-ce does-qu' she-elle eat-mange ?-?
+"""  # noqa: E501
 
 
-@cache
-def by_source() -> dict[str, SentencePair]:
-    return {pair.source: pair for pair in _many(60_000)}
-
-
-@cache
-def _many(count: int) -> list[SentencePair]:
-    stream = sentences(Random(5))
-    return [next(stream) for _ in range(count)]
-
-
-@pytest.mark.parametrize("source", READ_BY_HAND)
-def test_alignments_are_those_read_by_hand(source):
-    target, links = READ_BY_HAND[source]
-    pair = by_source()[source]
-    english, french = split_words(source), split_words(pair.target)
-    named = [f"{english[i]}-{french[j]}" for i, j in pair.alignment]
-    assert pair.target == target
-    assert sorted(named) == sorted(links.split())
+def test_alignments_are_those_read_by_hand():
+    by_source = {pair.source: pair for pair in pairs_of(0)}
+    for line in READ_BY_HAND.strip().splitlines():
+        source, target, links = line.split(" = ")
+        pair = by_source[source]
+        named = [f"{e}-{f}" for e, f in Marked(pair).links]
+        assert (pair.target, sorted(named)) == (target, sorted(links.split()))
 
 
 def test_an_english_sentence_has_one_translation_and_one_alignment(seed):
-    known: dict[str, SentencePair] = {}
-    for pair in (*_many(60_000), *pairs_of(seed)):
+    known = {pair.source: pair for pair in pairs_of(seed)}
+    for pair in islice(sentences(Random(5)), 10_000):
         assert known.setdefault(pair.source, pair) == pair
 
 
-@pytest.mark.parametrize("side", ["source", "target"])
-def test_nothing_stands_in_two_splits_or_twice(side, seed):
-    texts = [getattr(pair, side) for pair in pairs_of(seed)]
-    assert len(set(texts)) == len(texts)
+def test_nothing_stands_in_two_splits_or_twice(seed):
+    for side in ("source", "target"):
+        texts = [getattr(pair, side) for pair in pairs_of(seed)]
+        assert len(set(texts)) == len(texts)
 
 
-def test_sizes_are_as_asked():
-    assert [len(getattr(corpus_of(0), name)) for name in SPLITS] == [
-        24_000,
-        1_000,
-        1_000,
-        1_000,
-    ]
-    small = toy_corpus(
-        train_size=3, validation_size=0, test_size=2, compositional_size=0
-    )
-    assert [len(getattr(small, name)) for name in SPLITS] == [3, 0, 2, 0]
+# --- The words, against tables of their own -------------------------------------------
 
 
-@pytest.mark.long
-def test_the_language_has_what_the_sizes_promise():
-    largest = corpus.MOST_SENTENCES
-    whole = toy_corpus(
-        train_size=largest,
-        validation_size=0,
-        test_size=0,
-        compositional_size=corpus.MOST_COMPOSITIONAL,
-    )
-    assert len({pair.source for pair in whole.train}) == largest >= 30_000
-
-
-# --- The lexicon, against tables of its own -------------------------------------------
-
-FEMININE = """femme fille sœur reine vache souris pomme soupe eau lettre histoire
-chemise écharpe clé boîte table chaise porte fenêtre voiture fleur maison cuisine école
-gare forêt"""
-PLURALS = {
-    "cheval": "chevaux", "journal": "journaux", "oiseau": "oiseaux", "hibou": "hiboux",
-    "gâteau": "gâteaux", "chapeau": "chapeaux", "manteau": "manteaux",
-    "souris": "souris", "héros": "héros",
-}  # fmt: skip
-ENGLISH_PLURALS = {
-    "man": "men", "woman": "women", "child": "children", "mouse": "mice",
-    "hero": "heroes", "story": "stories", "scarf": "scarves", "box": "boxes",
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("noun", NOUNS, ids=lambda noun: noun.english)
-def test_genders_and_plurals(noun):
-    assert (noun.gender == "f") == (noun.french in FEMININE.split())
-    if not noun.always_one:
-        assert noun.french_forms[1] == PLURALS.get(noun.french, noun.french + "s")
-        plural = ENGLISH_PLURALS.get(noun.english, noun.english + "s")
-        assert noun.english_forms[1] == plural
-
-
-@pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.english)
-def test_endings_of_verbs(verb):
-    je, tu, il, nous, ils = verb.french.split()
-    assert tu[-1] in "sx" and nous.endswith("ons")
-    assert ils.endswith("ent") or ils in ("ont", "vont")
-    if je.endswith("e"):
-        assert (tu, il) == (je + "s", je) and ils == je + "nt"
-    elif je not in ("ai", "vais"):
-        assert tu == je and il[-1] in "td"
-
-
-@pytest.mark.parametrize(
-    "adjective", ADJECTIVES, ids=lambda adjective: adjective.english
-)
-def test_endings_of_adjectives(adjective):
-    masculine, feminine, masculines, feminines = adjective.french.split()
-    assert feminine.endswith("e") and feminines == feminine + "s"
-    if masculine.endswith("eau"):
-        assert masculines == masculine + "x"
-    else:
-        assert masculines == masculine + "s" * (masculine[-1] not in "sx")
-
-
-# --- Words ---------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("side", ["source", "target"])
-def test_vocabulary_and_lengths(side):
-    sentences = [split_words(getattr(pair, side)) for pair in pairs_of(0)]
-    assert 150 <= len({word for words in sentences for word in words}) <= 400
-    lengths = Counter(map(len, sentences))
-    assert min(lengths) >= 2 and max(lengths) <= 14
-    assert sum(n for length, n in lengths.items() if length <= 10) > 0.9 * len(
-        sentences
-    )
-
-
-@pytest.mark.parametrize("side", ["source", "target"])
-def test_every_word_of_the_language_is_frequent_in_training(side):
-    count = Counter(
-        word for pair in corpus_of(0).train for word in split_words(getattr(pair, side))
-    )
-    rare = {
-        word: count[word]
-        for pair in (*pairs_of(0), *_many(60_000))
-        for word in split_words(getattr(pair, side))
-        if count[word] < 30
-    }
-    assert not rare
-
-
-def test_the_lexicon_is_all_used():
-    english = {word for pair in pairs_of(0) for word in split_words(pair.source)}
-    french = {word for pair in pairs_of(0) for word in split_words(pair.target)}
+def test_genders_plurals_and_endings():
     for noun in NOUNS:
-        forms = 1 if noun.always_one else 2
-        assert {*noun.english_forms[:forms]} <= english
-        assert {*noun.french_forms[:forms]} <= french
-    for adjective in ADJECTIVES:
-        described = [n for n in NOUNS if _kinds(n) & set(adjective.nouns.split())]
-        reached = {n.gender + "s" for n in described}
-        reached |= {n.gender + "p" for n in described if not n.always_one}
-        forms = zip(adjective.french.split(), ("ms", "fs", "mp", "fp"), strict=True)
-        assert {form for form, feature in forms if feature in reached} <= french
-        assert not adjective.vowel or adjective.vowel in french
+        assert (noun.gender == "f") == (noun.french in FEMININE.split()), noun
+        for one, many in (noun.french_forms, noun.english_forms):
+            assert noun.always_one or many == PLURALS.get(one, one + "s"), noun
     for verb in VERBS:
-        assert set(verb.french.split()) <= french
+        je, tu, il, nous, ils = verb.french.split()
+        assert tu[-1] in "sx" and nous.endswith("ons"), verb
+        assert ils.endswith("ent") or ils in ("ont", "vont"), verb
+        if je.endswith("e"):
+            assert (tu, il, ils) == (je + "s", je, je + "nt"), verb
+        elif je not in ("ai", "vais"):
+            assert tu == je and il[-1] in "td", verb
+    for adjective in ADJECTIVES:
+        masculine, feminine, masculines, feminines = adjective.french.split()
+        assert feminine.endswith("e") and feminines == feminine + "s", adjective
+        ending = "x" if masculine.endswith("eau") else "s" * (masculine[-1] not in "sx")
+        assert masculines == masculine + ending, adjective
 
 
-def _kinds(noun) -> set[str]:
-    return {noun.english, *noun.kinds.split()}
+def test_every_word_is_frequent_in_training_and_of_one_kind():
+    for side in ("source", "target"):
+        texts = [split_words(getattr(pair, side)) for pair in corpus_of(0).train]
+        count = Counter(word for words in texts for word in words)
+        assert 150 <= len(count) <= 400 and max(map(len, texts)) <= 14
+        for pair in pairs_of(0):
+            assert all(count[w] >= 30 for w in split_words(getattr(pair, side))), pair
+    used = {word for pair in pairs_of(0) for word in split_words(pair.target)}
+    for noun in NOUNS:
+        assert {*noun.french_forms[: 2 - noun.always_one]} <= used
+    for verb in VERBS:
+        assert {*verb.french.split()} <= used
+    kinds = [{*ENGLISH_NOUNS}, ENGLISH_VERBS, {*ENGLISH_ADJECTIVES}]
+    assert len(set.union(*kinds)) == sum(map(len, kinds))
 
 
-def test_no_english_word_is_two_things():
-    names = [form for noun in NOUNS for form in noun.english_forms]
-    names += [adjective.english for adjective in ADJECTIVES]
-    names += [form for verb in VERBS for form in (verb.english, verb.third)]
-    assert len(set(names)) == len(names)
+# --- Compositional, phenomena ---------------------------------------------------------
 
 
-# --- Compositional -------------------------------------------------------------------
-
-
-def test_held_out_combinations_are_in_compositional_alone():
+def test_held_out_combinations_are_in_compositional_alone_and_their_parts_elsewhere():
     splits = corpus_of(0)
     for name in SPLITS[:3]:
         assert not any(combinations(p) & HELD_OUT for p in getattr(splits, name))
     held_out = [combinations(pair) & HELD_OUT for pair in splits.compositional]
-    assert all(held_out)
-    assert set().union(*held_out) == HELD_OUT
-
-
-def test_training_knows_the_parts_of_the_held_out_combinations():
-    """Each word with others; the adjective's form with nouns of that gender, number."""
-    nouns = {noun.english: noun for noun in NOUNS}
-    adjectives = {adjective.english: adjective for adjective in ADJECTIVES}
-    seen = Counter(pair for p in corpus_of(0).train for pair in combinations(p))
-    firsts, seconds = Counter(), Counter()
-    for (first, second), count in seen.items():
-        firsts[first] += count
-        seconds[second] += count
-    genders = Counter()
-    for (first, second), count in seen.items():
-        if first in adjectives:
-            genders[first, nouns[second].gender] += count
+    assert all(held_out) and set().union(*held_out) == HELD_OUT
+    seen = Counter(pair for p in splits.train for pair in combinations(p))
     for first, second in HELD_OUT:
-        assert seen[first, second] == 0
-        assert firsts[first] >= 30 and seconds[second] >= 30
-        if first in adjectives:
-            assert genders[first, nouns[second].gender] >= 30
+        assert sum(n for pair, n in seen.items() if pair[0] == first) >= 30
+        assert sum(n for pair, n in seen.items() if pair[1] == second) >= 30
+        if first in ENGLISH_ADJECTIVES:  # its form with other nouns of the gender
+            gender = ENGLISH_NOUNS[second][1].gender
+            nouns = Counter({b: n for (a, b), n in seen.items() if a == first})
+            alike = [b for b in nouns if ENGLISH_NOUNS[b][1].gender == gender]
+            assert sum(nouns[b] for b in alike) >= 30, (first, second)
 
 
-def test_each_adjective_form_needed_is_known_with_other_nouns():
-    known = Counter()
-    for pair in corpus_of(0).train:
-        m = Marked(pair)
-        for i, j in pair.alignment:
-            if m.is_adjective(j) and m.english[i + 1] in ENGLISH_NUMBER:
-                noun = LEMMA[m.english[i + 1]]
-                number = ENGLISH_NUMBER[m.english[i + 1]]
-                known[m.english[i], noun.gender, number] += 1
-    for first, second in HELD_OUT:
-        if first in LEMMA and LEMMA[first] in ADJECTIVES:
-            noun = LEMMA[second]
-            for number in range(1 if noun.always_one else 2):
-                assert known[first, noun.gender, number] >= 10, (first, second, number)
-
-
-@pytest.mark.parametrize(
-    ("source", "expected"),
-    [
-        ("the black cat sleeps.", {("black", "cat"), ("cat", "sleep")}),
-        ("does the old man look for the sad girls?",
-         {("old", "man"), ("sad", "girl"), ("man", "look for")}),
-        ("are these heavy boxes red?", {("heavy", "box"), ("red", "box")}),
-        ("she reads my good book.", {("good", "book")}),
-        ("the mice do not run because they are sick.", {("mouse", "run")}),
-        ("the house is old but the gardens are green.",
-         {("old", "house"), ("green", "garden")}),
-        ("there is a white owl near my brother.", {("white", "owl")}),
-        ("who gives the key to the queen?", set()),
-    ],
-)  # fmt: skip
-def test_combinations(source, expected):
+def test_combinations():
+    source = "does the old man look for the sad girls?"
+    expected = {("old", "man"), ("sad", "girl"), ("man", "look for")}
+    assert combinations(SentencePair(source, "", ())) == expected
+    source = "the house is old but the heavy boxes are green."
+    expected = {("old", "house"), ("heavy", "box"), ("green", "box")}
     assert combinations(SentencePair(source, "", ())) == expected
 
 
-# --- Phenomena -----------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_phenomena_agree_with_what_the_sentences_show():
+def test_phenomena_agree_with_what_the_sentences_show_and_are_frequent():
     """Each told again in another way, from the French alone where that is possible."""
-    for pair in pairs_of(0):
-        m, shown = Marked(pair), phenomena(pair)
-        nouns = [j for j in range(len(m.french)) if m.is_noun(j)]
-        assert shown <= set(PHENOMENA)
-        assert ("elision" in shown) == ("'" in pair.target)
-        assert ("question" in shown) == pair.target.endswith(" ?")
-        assert ("negation" in shown) == bool(
-            re.search(r"\bne\b|\bn'(?!est-ce)", pair.target)
-        )
-        after = any(m.is_adjective(j + 1) for j in nouns)
-        assert ("adjective order" in shown) == after
-        owned = {"my", "your", "his", "her", "our", "their"}
-        determiners = set(FRENCH_DETERMINERS) - {"l'", "la", "le", "les"}
-        assert ("possessive" in shown) == any(
-            m.partners[j] & owned and word in determiners
-            for j, word in enumerate(m.french)
-        )
-        fused = any({"the"} & m.partners[j] and len(m.partners[j]) > 1
-                    for j, word in enumerate(m.french))  # fmt: skip
-        assert ("contraction" in shown) == fused
-        clitic = any(
-            m.is_verb(j) and m.french[j - 1] in OBJECT_CLITICS - {"y"}
-            and not m.partners[j - 1] & {"we"}
-            for j in range(1, len(m.french))
-        )  # fmt: skip
-        assert ("pronoun" in shown) == clitic
-
-
-@pytest.mark.parametrize(
-    ("split", "least"), [("train", 300), ("test", 10), ("compositional", 10)]
-)
-def test_each_phenomenon_is_frequent_everywhere(split, least):
-    shown = Counter(
-        name for pair in getattr(corpus_of(0), split) for name in phenomena(pair)
-    )
-    assert all(shown[name] >= least for name in PHENOMENA), shown
+    for split, least in (("train", 300), ("test", 10), ("compositional", 10)):
+        count = Counter()
+        for pair in getattr(corpus_of(0), split):
+            m, shown = Marked(pair), phenomena(pair)
+            count.update(shown)
+            place = range(len(m.french))
+            after = any(m.is_noun(j) and m.is_adjective(j + 1) for j in place)
+            fused = any("the" in words and len(words) > 1 for words in m.partners)
+            negated = re.search(r"\bne\b|\bn'(?!est-ce)", pair.target)
+            assert ("elision" in shown) == ("'" in pair.target), pair
+            assert ("question" in shown) == pair.target.endswith(" ?"), pair
+            assert ("negation" in shown) == bool(negated), pair
+            assert ("adjective order" in shown) == after, pair
+            assert ("contraction" in shown) == fused, pair
+        assert {*count} == {*PHENOMENA} and min(count.values()) >= least, count
 
 
 # --- One seed, one corpus ------------------------------------------------------------
 
 
-def digest(splits) -> str:
+def digest(splits):
     lines = [
         f"{name}\t{pair.source}\t{pair.target}\t{pair.alignment}\n"
         for name in SPLITS
@@ -792,14 +393,12 @@ def digest(splits) -> str:
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
-def test_the_same_seed_gives_the_same_corpus_on_any_machine():
+def test_the_same_seed_gives_the_same_corpus_on_any_machine_and_another_another():
     assert digest(corpus_of(0)) == DEFAULT_SHA256
-
-
-def test_another_seed_gives_another_corpus():
-    few = {"train_size": 9, "test_size": 0, "compositional_size": 0}
-    digests = {digest(toy_corpus(seed=seed, **few)) for seed in (0, 0, 1)}
-    assert len(digests) == 2
+    sizes = {"train_size": 9, "validation_size": 1, "test_size": 2}
+    few, others = (toy_corpus(seed=s, **sizes, compositional_size=0) for s in (0, 1))
+    assert [len(getattr(few, name)) for name in SPLITS] == [9, 1, 2, 0]
+    assert digest(few) != digest(others)
 
 
 @pytest.mark.parametrize(
@@ -807,17 +406,10 @@ def test_another_seed_gives_another_corpus():
     [
         ({"train_size": 0}, "train_size must be at least 1: 0"),
         ({"test_size": -2}, "a size cannot be negative: -2"),
-        (
-            {"train_size": 200_000},
-            "202,000 sentences asked for train, validation and test: "
-            "there are at most 60,000",
-        ),
-        (
-            {"compositional_size": 5_000},
-            "5,000 sentences asked for compositional: there are at most 3,000",
-        ),
+        ({"train_size": 200_000}, "202,000 sentences asked .* are at most 60,000"),
+        ({"compositional_size": 5_000}, "5,000 .* compositional: .* at most 3,000"),
     ],
 )
 def test_impossible_sizes(sizes, message):
-    with pytest.raises(ValueError, match=re.escape(message)):
+    with pytest.raises(ValueError, match=message):
         toy_corpus(**sizes)
