@@ -8,12 +8,7 @@ from torch.testing import assert_close
 
 from helpers.batching import make_batch
 from helpers.scale.precision import PRECISIONS, Precision, best_precision
-from helpers.training import (
-    TokenLoss,
-    Trainer,
-    TrainingConfig,
-    token_loss,
-)
+from helpers.training import Trainer, TrainingConfig
 from samples import average_weights
 from test_training import fresh_model, id_pairs
 
@@ -32,29 +27,12 @@ def make_trainer(precision="fp32", epochs=3, compiled=False, **options):
     )
 
 
-def loss_of(trainer, batch):
-    """The loss of a step, in the trainer's precision."""
-    with trainer.precision.autocast():
-        return trainer.loss(batch)
-
-
 def losses(reports):
     return [(report.train_loss, report.validation_loss) for report in reports]
 
 
 def copied_weights(model):
     return {name: value.clone() for name, value in model.state_dict().items()}
-
-
-def stop_at(trainer, step):
-    """Ask the trainer to stop after this step."""
-    ordinary = trainer.train_step
-
-    def counted(*arguments):
-        ordinary(*arguments)
-        trainer.stop_requested = trainer.step == step
-
-    trainer.train_step = counted
 
 
 # --- The device decides ---------------------------------------------------------------
@@ -68,10 +46,10 @@ def test_a_cpu_computes_in_fp32():
 
 
 @pytest.mark.parametrize(
-    ("capability", "expected"), [((8, 0), "bf16"), ((9, 0), "bf16"), ((7, 5), "fp16")]
+    ("capability", "expected"), [((8, 0), "bf16"), ((7, 5), "fp16")]
 )
 def test_a_gpu_computes_in_bf16_if_it_can(monkeypatch, capability, expected):
-    """An A100, an H100, and a T4, which emulates bf16 unless it is told not to."""
+    """An A100, and a T4, which emulates bf16 unless it is told not to."""
 
     def supported(including_emulation=True):
         return capability >= (8, 0) or including_emulation
@@ -83,13 +61,6 @@ def test_a_gpu_computes_in_bf16_if_it_can(monkeypatch, capability, expected):
 def test_an_unknown_precision_is_named():
     with pytest.raises(ValueError, match=r"one of fp32, bf16, fp16: 'int8'"):
         Precision("int8")
-
-
-def test_the_module_gives_the_function_s_loss():
-    model, batch = fresh_model().eval(), make_batch(id_pairs(7))
-    loss, tokens = TokenLoss(model, 0.1)(batch)
-    expected, count = token_loss(model, batch, label_smoothing=0.1)
-    assert torch.equal(loss, expected) and tokens == count
 
 
 # --- Smaller types --------------------------------------------------------------------
@@ -112,7 +83,8 @@ def test_only_matrix_products_take_the_smaller_type(precision):
     trainer, seen = make_trainer(precision=precision), []
     model = trainer.model
     model.projection.register_forward_hook(lambda m, i, out: seen.append(out.dtype))
-    loss, _ = loss_of(trainer, make_batch(id_pairs(7)))
+    with trainer.precision.autocast():
+        loss, _ = trainer.loss(make_batch(id_pairs(7)))
     assert seen == [PRECISIONS[precision]] and loss.dtype == torch.float32
     next(iter(trainer.epochs()))
     assert {x.dtype for x in model.parameters()} == {torch.float32}
@@ -121,17 +93,14 @@ def test_only_matrix_products_take_the_smaller_type(precision):
     assert {state["exp_avg_sq"].dtype for state in moments} == {torch.float32}
 
 
-def test_only_fp16_is_scaled():
+def test_the_clipped_gradient_is_the_true_one():
+    """Only fp16 is scaled up, and what Adam gets is as long as the limit."""
     scales = {name: Precision(name).scaler.get_scale() for name in PRECISIONS}
     assert scales == {"fp32": 1.0, "bf16": 1.0, "fp16": 2.0**16}
-
-
-def test_the_clipped_gradient_is_the_true_one():
-    """Scaled up or not, what Adam gets is no longer than the limit."""
     trainer = make_trainer(precision="fp16")
     trainer.train_step(make_batch(id_pairs(7)), 0.5)
     norm = torch.stack([x.grad.norm() for x in trainer.model.parameters()]).norm()
-    assert norm <= trainer.config.clip_norm * 1.001
+    assert norm.item() == pytest.approx(trainer.config.clip_norm, rel=1e-3)
 
 
 def test_a_step_that_overflows_is_left_out_and_the_scale_halves():
@@ -143,16 +112,6 @@ def test_a_step_that_overflows_is_left_out_and_the_scale_halves():
     after = trainer.model.state_dict()
     assert all(torch.equal(after[name], before[name]) for name in before)
     assert math.isfinite(trainer.loss_sum)
-
-    for _ in range(30):  # it comes down by itself until there is no overflow
-        scale = trainer.precision.scaler.get_scale()
-        trainer.train_step(batch, progress=0.5)
-        if trainer.precision.scaler.get_scale() == scale:
-            break
-    assert 1 < scale < 2.0**39
-    after = trainer.model.state_dict()
-    assert not all(torch.equal(after[name], before[name]) for name in before)
-    assert all(value.isfinite().all() for value in after.values())
 
 
 # --- Averaged weights -----------------------------------------------------------------
@@ -171,22 +130,13 @@ def entered(trainer):
     return states
 
 
-def test_the_mean_is_that_of_the_right_steps():
+def test_the_mean_is_that_of_the_right_steps_and_changes_no_step():
     trainer = make_trainer(average_from=0.5, average_every=2)
     states = entered(trainer)
-    trainer.fit()
+    reports = trainer.fit()
     assert len(states) == trainer.average.count and len(states) > 3
     assert_close(trainer.averaged_weights(), average_weights(states))
-    trainer.model.load_state_dict(trainer.averaged_weights())  # it fits the model
-
-
-def test_keeping_a_mean_changes_no_number_of_the_training():
-    plain = make_trainer()
-    expected = losses(plain.fit())
-    averaging = make_trainer(average_from=0.5, average_every=2)
-    assert losses(averaging.fit()) == expected
-    ours, theirs = averaging.model.state_dict(), plain.model.state_dict()
-    assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
+    assert losses(reports) == losses(make_trainer().fit())
 
 
 def test_without_a_mean_the_last_weights_serve():
@@ -200,7 +150,7 @@ def test_without_a_mean_the_last_weights_serve():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
 def test_a_stopped_run_ends_with_the_same_numbers(precision, tmp_path):
     options = {"precision": precision, "average_from": 0.3, "average_every": 2}
 
@@ -215,7 +165,13 @@ def test_a_stopped_run_ends_with_the_same_numbers(precision, tmp_path):
     straight = one()
     expected = losses(straight.fit())
     first = one()
-    stop_at(first, 9)
+    ordinary = first.train_step
+
+    def nine_steps(*arguments):
+        ordinary(*arguments)
+        first.stop_requested = first.step == 9
+
+    first.train_step = nine_steps
     first.fit()
     torch.save(first.state_dict(), tmp_path / "run.pt")
     again = one()
@@ -263,34 +219,18 @@ def backend(monkeypatch):
 @pytest.mark.long
 @pytest.mark.filterwarnings(*WARNINGS)
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_compiled_steps_give_the_same_loss(backend, precision):
-    plain = make_trainer(precision=precision)
-    compiled = make_trainer(precision=precision, compiled=True)
-    plain.model.eval(), compiled.model.eval()  # without dropout
-    for seed in range(3):
-        batch = make_batch(id_pairs(7 + seed, seed))
-        ours, tokens = loss_of(compiled, batch)
-        theirs, count = loss_of(plain, batch)
-        assert_close(ours, theirs)
-        assert tokens == count
-        gradients = [
-            torch.autograd.grad(loss, list(trainer.model.parameters()))
-            for loss, trainer in ((ours, compiled), (theirs, plain))
-        ]
-        assert_close(*gradients)
-    assert backend
-
-
-@pytest.mark.long
-@pytest.mark.filterwarnings(*WARNINGS)
-def test_one_program_serves_all_lengths(backend):
-    trainer = make_trainer(compiled=True)
-    shapes, programs = set(), []
+def test_compiled_steps_give_the_same_loss_by_one_program(backend, precision):
+    trainers = [make_trainer(precision, compiled=c) for c in (True, False)]
+    programs, shapes = [], set()
     for seed in range(12):
-        batch = make_batch(id_pairs(3 + seed, seed))
+        batch, found = make_batch(id_pairs(3 + seed, seed)), []
         shapes.add((*batch.source.shape, batch.target.size(1)))
-        trainer.train_step(batch, progress=0.5)
+        for trainer in trainers:
+            trainer.model.eval()  # without dropout
+            with trainer.precision.autocast():
+                loss, _ = trainer.loss(batch)
+            found += [(loss, torch.autograd.grad(loss, [*trainer.model.parameters()]))]
+        assert_close(*found)
         programs.append(len(backend))
     assert len(shapes) == 12
     assert programs[-1] == programs[1] > 0  # none for the last ten
-    assert trainer.loss_sum / trainer.loss_tokens < math.log(50) + 0.5

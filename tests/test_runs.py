@@ -1,6 +1,7 @@
 """A run that is saved as it goes: what an interrupt costs, and what a kill."""
 
 import signal
+from contextlib import suppress
 
 import pytest
 import torch
@@ -8,17 +9,6 @@ import torch
 from helpers.scale.checkpoints import resume_run
 from helpers.scale.runs import saved_epochs
 from test_training import make_trainer
-
-
-def interrupted_at(step):
-    """A schedule that presses Ctrl-C at this step; the rate is always the same."""
-
-    def schedule(now, progress):
-        if now == step:
-            signal.raise_signal(signal.SIGINT)
-        return 1e-3
-
-    return schedule
 
 
 @pytest.fixture
@@ -30,59 +20,37 @@ def handler():
     signal.signal(signal.SIGINT, before)
 
 
-@pytest.mark.slow
+def kill():
+    raise SystemExit
+
+
 @pytest.mark.usefixtures("handler")
-@pytest.mark.parametrize("step", [1, 5, 9])
-def test_an_interrupted_run_goes_on_to_the_same_numbers(step, tmp_path):
-    path, straight = tmp_path / "run.pt", make_trainer(schedule=interrupted_at(0))
-    torch.manual_seed(3)
-    expected = straight.fit()
-    stopped = make_trainer(schedule=interrupted_at(step))
-    torch.manual_seed(3)
-    before = [*saved_epochs(stopped, path, {})]
-    assert stopped.step == step and not stopped.finished
-    again = make_trainer(schedule=interrupted_at(0))
+@pytest.mark.parametrize("end", [lambda: signal.raise_signal(signal.SIGINT), kill])
+def test_a_run_that_ended_goes_on_to_the_same_numbers(end, tmp_path):
+    def trainer(ends_at=0):
+        torch.manual_seed(3)
+
+        def schedule(step, progress):
+            if step == ends_at:
+                end()
+            return 1e-3
+
+        return make_trainer(schedule=schedule)
+
+    expected = trainer().fit()
+    an_epoch, path = expected[0].step, tmp_path / "run.pt"
+    with suppress(SystemExit):
+        [*saved_epochs(trainer(ends_at=an_epoch + 2), path, {})]
+    again = trainer()
     resume_run(path, again, {})
-    assert (again.step, again.reports) == (step, before)
-    after = [*saved_epochs(again, path, {})]
-    losses = [(report.train_loss, report.validation_loss) for report in before + after]
-    assert losses == [
-        (report.train_loss, report.validation_loss) for report in expected
-    ]
+    # Ctrl-C loses nothing, a kill the epoch in progress.
+    assert again.step == (an_epoch if end is kill else an_epoch + 2)
+    assert len(again.reports) == 1 and not again.finished
+    [*saved_epochs(again, path, {})]
+    for now, then in zip(again.reports, expected, strict=True):
+        assert (now.step, now.train_loss) == (then.step, then.train_loss)
+        assert now.validation_loss == then.validation_loss
     assert [*saved_epochs(again, path, {})] == []
-
-
-def killed_at(step):
-    """A schedule that ends the run at this step, as a killed process does: unsaved."""
-
-    def schedule(now, progress):
-        if now == step:
-            raise SystemExit
-        return 1e-3
-
-    return schedule
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("handler")
-@pytest.mark.parametrize("epochs", [1, 2])
-def test_a_killed_run_loses_the_epoch_in_progress(epochs, tmp_path):
-    path, straight = tmp_path / "run.pt", make_trainer(schedule=interrupted_at(0))
-    torch.manual_seed(3)
-    expected = straight.fit()
-    ends = [straight.step * n // len(expected) for n in range(len(expected) + 1)]
-    killed = make_trainer(schedule=killed_at(ends[epochs + 1]))
-    torch.manual_seed(3)
-    with pytest.raises(SystemExit):
-        [*saved_epochs(killed, path, {})]
-    again = make_trainer(schedule=interrupted_at(0))
-    resume_run(path, again, {})
-    assert (again.step, len(again.reports)) == (ends[epochs], epochs)
-    reports = [*again.reports, *saved_epochs(again, path, {})]
-    losses = [(report.train_loss, report.validation_loss) for report in reports]
-    assert losses == [
-        (report.train_loss, report.validation_loss) for report in expected
-    ]
 
 
 @pytest.mark.usefixtures("handler")
