@@ -3,10 +3,8 @@
 import contextlib
 import gzip
 import hashlib
-import json
 import os
 import signal
-import subprocess
 import sys
 import threading
 from collections import defaultdict
@@ -66,11 +64,6 @@ def cut(handler, content):
     """Announce everything, send a half, hang up."""
     head(handler, 200, len(content))
     handler.wfile.write(content[: len(content) // 2])
-
-
-def cut_unannounced(handler, content):
-    """Send a half, and say that it is all."""
-    whole(handler, content[: len(content) // 2])
 
 
 def login_page(handler, content):
@@ -158,10 +151,9 @@ def test_what_is_missing_is_downloaded_once_and_in_silence(
     assert capfd.readouterr() == ("", "")  # notebooks store what is printed
 
 
-@pytest.mark.parametrize("damage", [FILES[FIRST][:-1], b"", FILES["train.en.gz"]])
-def test_a_file_damaged_in_the_cache_is_fetched_again(server, cache, damage):
+def test_a_file_damaged_in_the_cache_is_fetched_again(server, cache):
     loads()
-    (cache / FIRST).write_bytes(damage)
+    (cache / FIRST).write_bytes(FILES[FIRST][:-1])
     loads()
     assert server.asked == [*WANTED, FIRST]
 
@@ -172,25 +164,27 @@ def test_any_language_and_test_set(server):
     assert len(server.asked) == 6
 
 
-@pytest.mark.parametrize("options", [{"target": "it"}, {"test": "test_2015"}])
-def test_unknown_names_are_told_before_anything_is_asked(server, options):
-    message = r"no (train\.it|test_2015\.de)\.gz\. It has .*test_2017_mscoco\.fr\.gz"
+def test_an_unknown_name_is_told_before_anything_is_asked(server):
+    message = r"no train\.it\.gz\. It has .*test_2017_mscoco\.fr\.gz"
     with pytest.raises(DataError, match=message):
-        load_multi30k(**options)
+        load_multi30k(target="it")
     assert not server.asked
 
 
-def test_a_folder_given_is_used_as_it_is(server, tmp_path, monkeypatch):
+def test_a_folder_given_is_used_as_it_is_and_needs_no_pooch(
+    server, tmp_path, monkeypatch
+):
+    monkeypatch.setitem(sys.modules, "pooch", None)
     folder = tmp_path / "mine"
     folder.mkdir()
     for name in WANTED[:-1]:
         (folder / name).write_bytes(FILES[name])
     with pytest.raises(DataError, match="or name no folder to have the files downl"):
         load_multi30k(folder)
-    monkeypatch.setenv("COURSE_DATA", str(folder))
-    with pytest.raises(DataError, match=r"neither test_2016_flickr\.en nor"):
-        load_multi30k()
     assert names(folder) == sorted(WANTED[:-1]) and not server.asked
+    (folder / WANTED[-1]).write_bytes(FILES[WANTED[-1]])
+    monkeypatch.setenv("COURSE_DATA", str(folder))
+    loads()
 
 
 def test_where_the_cache_is(monkeypatch, tmp_path):
@@ -202,18 +196,6 @@ def test_where_the_cache_is(monkeypatch, tmp_path):
     assert multi30k.cache_folder() == tmp_path / "transformer-course" / "multi30k"
     monkeypatch.setenv("COURSE_CACHE", "~/course")
     assert multi30k.cache_folder() == Path("~/course/multi30k").expanduser()
-
-
-@pytest.mark.slow
-def test_the_toy_corpus_and_a_folder_need_no_pooch(tmp_path):
-    for name in WANTED:
-        (tmp_path / name).write_bytes(FILES[name])
-    code = (
-        "import sys; sys.modules['pooch'] = None\n"
-        "from helpers.translator import load_text\n"
-        "assert load_text('toy').train and load_text('multi30k', sys.argv[1]).train"
-    )
-    subprocess.run([sys.executable, "-c", code, tmp_path], check=True)
 
 
 # Faults
@@ -230,8 +212,7 @@ def test_faults_that_pass(server):
     ("fault", "message"),
     [
         (cut, "Connection broken: IncompleteRead"),
-        (cut_unannounced, f"expected {SUMS[FIRST]} but got"),
-        (login_page, "Does a login page answer instead"),
+        (login_page, f"expected {SUMS[FIRST]} but got.*Does a login page answer"),
         (not_found, "the server answered 404 Not Found.*COURSE_MULTI30K_URL"),
         (stall, r"the server does not answer \(is there a network\?\)"),
     ],
@@ -248,16 +229,9 @@ def test_a_fault_that_stays(server, cache, once, monkeypatch, fault, message):
     loads()  # the next call mends it
 
 
-@pytest.mark.parametrize(
-    ("address", "message"),
-    [
-        ("http://127.0.0.1:9", r"does not answer \(is there a network\?\)"),
-        ("here", "Invalid URL 'here/train.de.gz'"),
-    ],
-)
-def test_no_server_there(server, cache, once, monkeypatch, address, message):
-    monkeypatch.setenv("COURSE_MULTI30K_URL", address)
-    with pytest.raises(DataError, match=message):
+def test_no_server_there(server, cache, once, monkeypatch):
+    monkeypatch.setenv("COURSE_MULTI30K_URL", "http://127.0.0.1:9")
+    with pytest.raises(DataError, match=r"does not answer \(is there a network\?\)"):
         load_multi30k()
     assert names(cache) == []
 
@@ -279,28 +253,3 @@ def test_ctrl_c_leaves_nothing_behind(server, cache):
     finally:
         signal.signal(signal.SIGINT, before)
     assert names(cache) == []
-
-
-CHILD = """
-import json, sys
-from helpers import multi30k
-multi30k.CHECKSUMS = json.loads(sys.argv[1])
-print(len(multi30k.load_multi30k().train))
-"""
-
-
-def test_two_processes_at_once(server, cache):
-    both = threading.Barrier(2)
-
-    def meet(handler, content):
-        both.wait(30)
-        whole(handler, content)
-
-    server.faults[FIRST] = [meet, meet]
-    command = [sys.executable, "-c", CHILD, json.dumps(SUMS)]
-    children = [
-        subprocess.Popen(command, stdout=subprocess.PIPE, encoding="utf-8")
-        for _ in range(2)
-    ]
-    assert [child.communicate(timeout=60)[0] for child in children] == ["200\n"] * 2
-    assert names(cache) == sorted(WANTED)

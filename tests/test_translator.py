@@ -1,5 +1,6 @@
 """Saving, loading, and the command line from training to translation."""
 
+import io
 import os
 import re
 import shutil
@@ -11,6 +12,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from safetensors.torch import save_file
 
 from helpers.multi30k import ParallelText
 from helpers.scale.checkpoints import CheckpointError, write_atomically
@@ -94,11 +96,6 @@ def test_the_weights_go_into_another_class_by_name(translator, tmp_path):
         Translator.load(tmp_path / MODEL_FILE, model=Renamed)
 
 
-def test_translations_come_in_the_order_of_the_sentences(translator):
-    together = translator.translate(ENGLISH)
-    assert together == [translator.translate([one])[0] for one in ENGLISH]
-
-
 def test_an_unknown_word_says_what_is_near(translator):
     with pytest.raises(UnknownWordError, match=r"“dogg” .*near it: dog"):
         translator.translate(["a dogg runs."])
@@ -127,12 +124,7 @@ def test_a_corpus_that_does_not_exist():
         load_text("multi30K")
 
 
-def test_no_saved_translator(tmp_path):
-    with pytest.raises(CheckpointError, match="there is no saved translator at"):
-        Translator.load(tmp_path / MODEL_FILE)
-
-
-@pytest.mark.parametrize("kept", [0, 5, 1000, -1])
+@pytest.mark.parametrize("kept", [0, 1000])
 def test_a_saved_translator_cut_short(translator, tmp_path, kept):
     path = tmp_path / MODEL_FILE
     translator.save(path)
@@ -141,20 +133,19 @@ def test_a_saved_translator_cut_short(translator, tmp_path, kept):
         Translator.load(path)
 
 
-def test_some_other_safetensors_file(tmp_path):
-    from safetensors.torch import save_file
-
-    save_file({"x": torch.zeros(2)}, tmp_path / MODEL_FILE)
-    with pytest.raises(CheckpointError, match="is no saved translator: no 'config'"):
-        Translator.load(tmp_path / MODEL_FILE)
-
-
-def test_a_translator_of_another_version(translator, tmp_path):
-    from safetensors.torch import save_file
-
-    config = '{"source_vocab": 5, "target_vocab": 5, "n_towers": 2}'
-    save_file({"x": torch.zeros(2)}, tmp_path / MODEL_FILE, {"config": config})
-    with pytest.raises(CheckpointError, match=r"of another version: .*n_towers"):
+@pytest.mark.parametrize(
+    ("notes", "message"),
+    [
+        (None, "is no saved translator: no 'config'"),
+        (
+            {"config": '{"source_vocab": 5, "target_vocab": 5, "n_towers": 2}'},
+            r"of another version: .*n_towers",
+        ),
+    ],
+)
+def test_some_other_safetensors_file(tmp_path, notes, message):
+    save_file({"x": torch.zeros(2)}, tmp_path / MODEL_FILE, notes)
+    with pytest.raises(CheckpointError, match=message):
         Translator.load(tmp_path / MODEL_FILE)
 
 
@@ -266,12 +257,6 @@ def test_a_finished_run_is_only_scored_again(folder, run, capsys):
     assert not losses(output) and output.count("test, greedy") == 1
 
 
-@pytest.mark.slow
-def test_minutes_are_kept(folder, tmp_path, capsys):
-    assert main(command(folder, tmp_path, "--minutes", 0.005)) == 0
-    assert "saved in" in capsys.readouterr().out
-
-
 def test_a_run_with_other_settings(folder, run, capsys):
     assert main(command(folder, run, "--epochs", 1, "--seed", 1)) == 2
     error = capsys.readouterr().err
@@ -286,15 +271,6 @@ def test_a_run_cut_short(folder, run, capsys):
     assert error.startswith("error: ") and "run.pt is damaged or cut short" in error
 
 
-def test_a_run_of_another_version(folder, run, capsys):
-    saved = torch.load(run / RUN_FILE, weights_only=True)
-    del saved["trainer"]["precision"]
-    torch.save(saved, run / RUN_FILE)
-    assert main(command(folder, run, "--epochs", 1)) == 2
-    error = capsys.readouterr().err
-    assert "run.pt is of another version: no 'precision'" in error
-
-
 def test_errors_are_one_line(tmp_path, capsys):
     assert main(command(tmp_path / "nowhere", tmp_path, "--epochs", 1)) == 2
     assert main(["translate", "--model", str(tmp_path), "Ein Hund."]) == 2
@@ -303,18 +279,11 @@ def test_errors_are_one_line(tmp_path, capsys):
     assert re.fullmatch(r"error: there is no saved translator at .*", second)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--epochs", 0), "epochs must be a whole number from 1 on: 0"),
-        (("--minutes", "nan"), "minutes must be positive and finite: nan"),
-        (("--minutes", -1), "minutes must be positive and finite: -1.0"),
-    ],
-)
-def test_a_budget_that_makes_no_sense(folder, tmp_path, capsys, options, message):
-    assert main(command(folder, tmp_path, *options)) == 2
+def test_a_budget_that_makes_no_sense(folder, tmp_path, capsys):
+    assert main(command(folder, tmp_path, "--minutes", "nan")) == 2
     said = capsys.readouterr()
-    assert said.err == f"error: {message}\n" and said.out == ""
+    assert said.err == "error: minutes must be positive and finite: nan\n"
+    assert said.out == ""
 
 
 def test_a_beam_of_nothing_is_refused_before_the_training(folder, tmp_path, capsys):
@@ -331,13 +300,6 @@ def test_a_folder_that_cannot_be_written_is_noticed_first(folder, tmp_path, caps
     assert said.out == ""
 
 
-def test_an_error_does_not_repeat_a_long_sentence(finished, capsys):
-    model = ["translate", "--model", str(finished)]
-    assert main([*model, "Ein Hund " * 2000]) == 2
-    error = capsys.readouterr().err
-    assert "tokens long; the model reads 1023 at most" in error and len(error) < 200
-
-
 def test_letters_that_the_training_text_lacks_are_said_to_be_strange(finished, capsys):
     sentences = ["Ein Hund läuft.", "Собака бежит.", "Ein 狗!", "Hund 2, Café."]
     assert main(["translate", "--model", str(finished), *sentences]) == 0
@@ -345,20 +307,6 @@ def test_letters_that_the_training_text_lacks_are_said_to_be_strange(finished, c
     assert len(said.out.splitlines()) == 4
     strange = re.findall(r"^warning: “(.*)” is in letters that", said.err, re.MULTILINE)
     assert strange == ["Собака", "狗"]
-
-
-@pytest.mark.slow
-def test_a_log_file_gets_a_line_before_the_epoch_ends(
-    folder, tmp_path, capsys, monkeypatch
-):
-    monkeypatch.setattr("helpers.translator.command_line.SILENCE", 0.02)
-    assert main(command(folder, tmp_path, "--epochs", 2)) == 0
-    lines = capsys.readouterr().out.splitlines()
-    first = next(
-        i for i, x in enumerate(lines) if x.startswith("epoch 1") and "loss" in x
-    )
-    # Between the epoch's end and its report the next one is under way.
-    assert re.fullmatch(r"epoch [12] · step \d+ · \d+ s", lines[first - 1])
 
 
 @pytest.mark.parametrize("terminal", [False, True])
@@ -373,16 +321,11 @@ def test_what_is_said_during_a_block(monkeypatch, terminal):
     assert set(said) == (set() if terminal else {"still here"})
 
 
-@pytest.mark.slow
-def test_translate_reads_lines_of_input(finished):
-    result = subprocess.run(
-        [sys.executable, "-m", "helpers.translator", "translate", "--model", finished],
-        input="Ein Hund.\nEin Mann.\n",
-        capture_output=True,
-        encoding="utf-8",
-        check=True,
-    )
-    assert len(result.stdout.splitlines()) == 2
+def test_translate_reads_lines_of_input(finished, capsys, monkeypatch):
+    lines = io.BytesIO("Ein Hund läuft.\nEin Mann.\n".encode())
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(lines, "ascii"))
+    assert main(["translate", "--model", str(finished)]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 2
 
 
 # --- The toy translator --------------------------------------------------------------
