@@ -119,12 +119,6 @@ def resumes(folder):
         assert abs(ours.train_loss - theirs.train_loss) < 1e-9
         assert ours.validation_loss == theirs.validation_loss
 
-    # Asked to stop before it begins, and let go on, in the same process.
-    again = trainer_of(Processes(), TWO_EPOCHS)
-    again.stop_requested = again.processes.rank == 0
-    assert len(again.fit()) == 1 and (again.epoch, again.position) == (1, 0)
-    assert len(again.fit()) == 2
-
 
 def stops_by_the_clock(folder):
     """A budget in minutes ends both at the same step, though one clock is ahead."""

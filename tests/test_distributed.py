@@ -2,10 +2,8 @@
 
 import os
 import re
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -15,7 +13,7 @@ from helpers import PAD
 from helpers.batching import make_batch, share
 from helpers.scale.processes import process_group
 from helpers.translator import MODEL_FILE, Translator
-from helpers.translator.command_line import RUN_FILE, main
+from helpers.translator.command_line import RUN_FILE
 from test_translator import folder  # noqa: F401  (a tiny Multi30k)
 
 ROOT = Path(__file__).parents[1]
@@ -29,35 +27,19 @@ needs_torchrun = pytest.mark.skipif(
 )
 
 
-def start(*command):
-    """torchrun in a session of its own, so that all of it can be ended."""
+def torchrun(*command):
+    """What the command prints in two processes, which must end well."""
     paths = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
     # Without the second, processes that start again may look for the old ones.
     added = {"PYTHONPATH": paths, "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
-    return subprocess.Popen(
-        [*TORCHRUN, *map(str, command)],
-        env=os.environ | added,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        encoding="utf-8",
-        start_new_session=True,
-    )
-
-
-def finish(process):
-    """(output, errors); whatever still runs after SECONDS is killed."""
-    try:
-        return process.communicate(timeout=SECONDS)
-    except subprocess.TimeoutExpired:
-        process.terminate()  # torchrun ends its workers
-        output, errors = process.communicate(timeout=60)
-        pytest.fail(f"still running after {SECONDS} s:\n{output}\n{errors}")
-
-
-def torchrun(*command):
-    """What the command prints in two processes, which must end well."""
-    process = start(*command)
-    output, errors = finish(process)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "encoding": "utf-8"}
+    arguments = [*TORCHRUN, *map(str, command)]
+    with subprocess.Popen(arguments, env=os.environ | added, **pipes) as process:
+        try:
+            output, errors = process.communicate(timeout=SECONDS)
+        except subprocess.TimeoutExpired:
+            process.terminate()  # torchrun ends its workers
+            raise
     assert process.returncode == 0, errors
     return output
 
@@ -78,25 +60,19 @@ def losses(run):
 
 
 @pytest.mark.parametrize("processes", [1, 2, 3, 5])
-@pytest.mark.parametrize("sentences", [1, 2, 5, 8])
-def test_every_sentence_is_in_one_share(sentences, processes):
-    pairs = [([4 + i] * (1 + i), [5 + i] * (2 + i % 3)) for i in range(sentences)]
-    shares = [share(make_batch(pairs), r, processes) for r in range(processes)]
-    sources = [row[row != PAD].tolist() for s in shares for row in s.source]
-    targets = [row[row != PAD].tolist() for s in shares for row in s.target]
+def test_every_sentence_is_in_one_share_without_a_column_of_padding(processes):
+    pairs = [([4 + i] * (1 + i), [5 + i] * (2 + i % 3)) for i in range(4)]
     whole = make_batch(pairs)
-    for found, rows in ((sources, whole.source), (targets, whole.target)):
-        assert sorted(found) == sorted(row[row != PAD].tolist() for row in rows)
-    sizes = [len(s.source) for s in shares]
-    assert max(sizes) - min(sizes) <= 1
-    assert sizes == [len(s.target) for s in shares]
-
-
-def test_a_share_has_no_column_of_padding():
-    part = share(make_batch([([4] * 9, [5]), ([4], [5] * 7)]), 1, 2)
-    assert part.source.shape == (1, 2) and part.target.shape == (1, 9)
-    nothing = share(make_batch([([4], [5])]), 1, 2)
-    assert nothing.source.shape == nothing.target.shape == (0, 0)
+    shares = [share(whole, r, processes) for r in range(processes)]
+    for name in ("source", "target"):
+        rows = [row[row != PAD].tolist() for s in shares for row in getattr(s, name)]
+        assert sorted(rows) == sorted(
+            r[r != PAD].tolist() for r in getattr(whole, name)
+        )
+        for part in shares:
+            ids = getattr(part, name)
+            assert (ids != PAD).any(0).all() and len(ids) - 4 // processes in (0, 1)
+    assert share(make_batch(pairs[:1]), 1, 2).source.shape == (0, 0)
 
 
 def test_a_script_that_was_not_started_by_torchrun():
@@ -139,27 +115,3 @@ def test_a_killed_process_goes_on_from_the_checkpoint(folder, tmp_path):  # noqa
     assert (tmp_path / "died").exists() and "going on with" in said, said
     assert losses(killed / RUN_FILE) == pytest.approx(losses(straight / RUN_FILE))
     assert len(losses(killed / RUN_FILE)) == 2 * 3
-
-
-@pytest.mark.long
-@needs_torchrun
-def test_control_c_stops_both_and_the_same_command_goes_on(
-    folder,  # noqa: F811
-    tmp_path,
-    capsys,
-):
-    command = training(folder, tmp_path, "--epochs", 2000)
-    process = start("-m", "helpers.translator", *command)
-    deadline = time.monotonic() + SECONDS
-    while not (tmp_path / RUN_FILE).exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
-    output, errors = finish(process)
-    assert "the same command goes on from here" in output, output + errors
-    state = torch.load(tmp_path / RUN_FILE, weights_only=True)
-    assert state["settings"]["processes"] == 2
-    assert len(state["trainer"]["random"]) == 2
-
-    # One process cannot go on with what two have saved, and says so.
-    assert main(command) == 2
-    assert "processes is 1, was 2" in capsys.readouterr().err

@@ -30,7 +30,7 @@ def exported(request):
 
 @pytest.mark.parametrize(
     ("batch", "source", "target"),
-    [(1, 7, 6), (2, 1, 6), (2, 7, 1), (1, 1, 1), (5, LONGEST, 6), (5, 7, LONGEST)],
+    [(1, 1, 6), (2, 7, 1), (5, LONGEST, LONGEST)],
 )
 def test_the_exported_program_equals_the_model(exported, batch, source, target):
     model, program = exported

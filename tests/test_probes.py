@@ -18,17 +18,6 @@ def test_influence_of_a_known_map():
     torch.testing.assert_close(influence(function, torch.randn(1, 2, 4)), 2 * expected)
 
 
-def test_influence_may_change_length_and_features():
-    def function(x):
-        return x[:, :2].repeat(1, 2, 1)[:, :3, :1]
-
-    assert influence(function, torch.randn(1, 5, 4)).tolist() == [
-        [1, 0, 0, 0, 0],
-        [0, 1, 0, 0, 0],
-        [1, 0, 0, 0, 0],
-    ]
-
-
 def test_influence_is_exactly_zero_where_nothing_passes():
     mask = causal_mask(6)[0]
 
@@ -40,7 +29,7 @@ def test_influence_is_exactly_zero_where_nothing_passes():
     assert torch.equal(found > 0, mask[0])
 
 
-@pytest.mark.parametrize("shape", [(2, 5, 4), (5, 4), (1, 1, 5, 4)])
+@pytest.mark.parametrize("shape", [(2, 5, 4), (5, 4)])
 def test_influence_refuses_more_than_one_sentence(shape):
     with pytest.raises(ValueError, match=r"\(1, length, features\), not \(\d"):
         influence(lambda x: x, torch.randn(shape))
