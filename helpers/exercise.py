@@ -220,9 +220,9 @@ class Exercise:
         if text := self.initial(probe.build(answer)):
             raise Wrong(text)
         for name in self.attributes:
-            wanted, found = (getattr(x, name, None) for x in (course, module))
+            wanted, found = (getattr(x, name, ...) for x in (course, module))
             number = isinstance(wanted, int | float)
-            if found is None or (number and found != wanted):
+            if found is ... or (number and found != wanted):
                 to = f" to {wanted}" * number
                 raise Wrong(f"set `self.{name}`{to}: other code of the course reads it")
         module.train(probe.training)
