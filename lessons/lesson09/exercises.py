@@ -140,8 +140,6 @@ class _Loop(Exercise):
     """An exercise that says whether losses or weights differ first."""
 
     def _described(self, yours: Outcome, due: Outcome) -> str:
-        if yours.error:
-            return super()._described(yours, due)
         (losses, moved), (wanted, goal) = yours.output, due.output
         if not differs(losses, wanted):
             if differs(moved[-1], goal[-1]):
