@@ -75,6 +75,7 @@ PACKED = gzip.compress(("a line of text\n" * 100).encode())
         ("train.en.gz", PACKED[:-9], r"train\.en\.gz is damaged or cut short"),
         ("train.de", b"\n", r"train\.de is empty"),
     ],
+    ids=["missing", "of other lengths", "cut short", "empty"],
 )
 def test_a_file_that_is_not_right(folder, name, content, message):
     (folder / name).unlink(missing_ok=True)
