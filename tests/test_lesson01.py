@@ -1,14 +1,10 @@
-"""Lesson 01: what its exercises say beyond their mistakes, and the loop `fit`."""
-
-import math
+"""Lesson 01: what its exercises say beyond their mistakes."""
 
 import pytest
-import torch
 from torch import nn
 from torch.nn import functional as F
 
 from helpers.positions import positional_encoding
-from helpers.training import fit
 from lessons.lesson01 import exercises
 
 
@@ -96,16 +92,3 @@ def of_one_size(self, rows):
 def test_a_table_that_is_kept_in_another_way_is_wrong(keep, part):
     wrong = type("Wrong", (Added,), {"keep": keep})
     assert part in said(exercises.positional_encoding_layer, wrong)
-
-
-def test_fit_finds_a_line():
-    torch.manual_seed(0)
-
-    def points():
-        x = torch.rand(32, 1)
-        return x, 3 * x + 1
-
-    line = nn.Linear(1, 1)
-    losses = fit(line, points, F.mse_loss, steps=400, rate=0.05)
-    assert len(losses) == 400 and losses[-1] < 1e-3 < losses[0]
-    assert math.isclose(line.weight.item(), 3, abs_tol=0.1)
