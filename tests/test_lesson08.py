@@ -105,17 +105,11 @@ class EncodesAgain(ProjectionFirst):
         return super().decode(tokens, self.encode(source), source)
 
 
-class SoftmaxOutside(ProjectionFirst):
-    def forward(self, source, target):
-        return super().forward(source, target).softmax(dim=-1)
-
-
 @pytest.mark.parametrize(
     ("answer", "says"),
     [
         (ReadsTheSourcesEmbedding, "✗ `decode` alone: the result is "),
         (EncodesAgain, "✗ `decode` alone: the result is "),
-        (SoftmaxOutside, "✗ the result is "),
     ],
 )
 def test_what_is_wrong_is_said_of_the_method(answer, says):
