@@ -6,12 +6,16 @@ operation a rounded box, a token a pill; arrows say what flows where.
 """
 
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.backend_bases import RendererBase
 from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Rectangle
 from torch import Tensor
 
@@ -64,9 +68,39 @@ class Block:
         return self.x, self.y - self.height / 2
 
 
+class Sheet(Figure):
+    """A figure that warns, when first drawn, of texts that overlap or leave it."""
+
+    seen = False
+
+    def draw(self, renderer: RendererBase) -> None:
+        """As any figure is drawn."""
+        super().draw(renderer)
+        if not self.seen:
+            self.seen = True
+            for text in crowded(self.axes[0], renderer):
+                warnings.warn(
+                    f"{text!r} lies on a text or leaves the sheet", stacklevel=2
+                )
+
+
+def crowded(ax: Axes, renderer: RendererBase) -> list[str]:
+    """The texts of a drawing that overlap another, or leave the sheet."""
+    texts = [text for text in ax.texts if text.get_text()]
+    boxes = [(text.get_text(), text.get_window_extent(renderer)) for text in texts]
+    width, height = ax.figure.bbox.size
+    found = [
+        text
+        for text, box in boxes
+        if min(box.x0, box.y0) < 0 or box.x1 > width or box.y1 > height
+    ]
+    return found + [one for (one, a), (_, b) in combinations(boxes, 2) if a.overlaps(b)]
+
+
 def canvas(width: float, height: float, *, title: str = "") -> Axes:
     """An empty sheet of so many inches, with its title in the upper left corner."""
-    figure = plt.figure(figsize=(width, height), layout="none")
+    size = (width, height)
+    figure = plt.figure(FigureClass=Sheet, figsize=size, layout="none")
     ax = figure.add_axes((0, 0, 1, 1))
     ax.set(xlim=(0, width), ylim=(0, height), aspect="equal")
     ax.axis("off")
