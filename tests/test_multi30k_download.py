@@ -229,13 +229,6 @@ def test_a_fault_that_stays(server, cache, once, monkeypatch, fault, message):
     loads()  # the next call mends it
 
 
-def test_no_server_there(server, cache, once, monkeypatch):
-    monkeypatch.setenv("COURSE_MULTI30K_URL", "http://127.0.0.1:9")
-    with pytest.raises(DataError, match=r"does not answer \(is there a network\?\)"):
-        load_multi30k()
-    assert names(cache) == []
-
-
 def test_a_cache_that_cannot_be_written(server, tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv("COURSE_CACHE", str(tmp_path / "file"))

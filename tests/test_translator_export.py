@@ -4,7 +4,6 @@ The engine is optional: without it most of this is skipped, with its reason.
 """
 
 import re
-import shutil
 import sys
 
 import pytest
@@ -137,14 +136,6 @@ def test_the_command_compares_on_what_the_model_learnt_from(ctranslate2, saved, 
     assert command(run) == 0
     name, _, options = asked.pop()
     assert (name, options["source"], options["target"]) == ("multi30k", "fr", "en")
-
-
-def test_a_model_without_its_run_needs_a_corpus(ctranslate2, saved, capsys):
-    run, asked = saved
-    alone = shutil.copy(run / MODEL_FILE, run.parent / "model.safetensors")
-    assert command(alone) == 2
-    assert "--corpus toy or --corpus multi30k" in capsys.readouterr().err
-    assert command(alone, "--corpus", "toy") == 0 and len(asked) == 1
 
 
 def test_another_translation_is_refused_and_nothing_is_written(

@@ -14,6 +14,7 @@ from matplotlib.patches import (
 )
 from matplotlib.path import Path
 
+from helpers.plots.drawing import Sheet
 from helpers.plots.style import COLOURS
 
 # Each part, the lesson that builds it, and its colour.
@@ -60,7 +61,8 @@ def architecture_map(*lit: str, ax: Axes | None = None) -> None:
         raise ValueError(f"no part is called {unknown[0]!r}, only {', '.join(PARTS)}")
     left, right = EDGES[not lit][0] - 0.1, EDGES[not lit][1] + 0.44
     if ax is None:
-        figure = plt.figure(figsize=(right - left, HEIGHT), layout="none")
+        size = (right - left, HEIGHT)
+        figure = plt.figure(FigureClass=Sheet, figsize=size, layout="none")
         ax = figure.add_axes((0, 0, 1, 1))
     ax.set(xlim=(left, right), ylim=(0, HEIGHT), aspect="equal")
     ax.axis("off")

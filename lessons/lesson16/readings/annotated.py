@@ -301,10 +301,8 @@ class AnnotatedTranslator(Translator):
         }
 
 
-def frame_model(
-    config: TransformerConfig, *, drawn_anew: bool = True
-) -> AnnotatedTranslator:
-    """C as a whole; its clones start equal unless they are drawn anew."""
+def frame_model(config: TransformerConfig) -> AnnotatedTranslator:
+    """C as a whole, its clones drawn anew: they would start equal."""
     d_model, dropout = config.d_model, config.dropout
     attn = MultiHeadedAttention(config.n_heads, d_model, dropout)
     feed_forward = PositionwiseFeedForward(d_model, config.d_ff, dropout)
@@ -323,9 +321,9 @@ def frame_model(
         nn.Sequential(Embeddings(d_model, config.target_vocab), positions),
         Generator(d_model, config.target_vocab),
     )
-    for name, parameter in model.named_parameters():
+    for parameter in model.parameters():
         # Embeddings, too: with the deviation 1 that PyTorch gives them A learns slowly.
-        if parameter.dim() > 1 and (drawn_anew or "embed" in name):
+        if parameter.dim() > 1:
             nn.init.xavier_uniform_(parameter)
     return AnnotatedTranslator(model, config)
 
