@@ -15,7 +15,6 @@ from helpers.decoding import next_token_scores, start_decoding
 from helpers.masks import padding_mask
 from helpers.probes import influence
 from helpers.transformer import TransformerConfig
-from lessons.lesson15.mutants import listed_layers, plain_table
 from lessons.lesson16.readings import build_reading
 from lessons.lesson16.readings.pure_attention import AttentionOnlyTranslator
 from samples import SIZES, sentences, small_model
@@ -61,11 +60,3 @@ def test_what_looks_inside_a_model_looks_where_it_is():
     assert {weights.device.type for weights in maps.values()} == {"meta"}
     mask, x = padding_mask(batch.source[:1]), torch.empty(1, 7, 32, device="meta")
     assert influence(lambda x: model.encoder(x, mask), x).shape == (7, 7)
-
-
-@pytest.mark.parametrize("damage", [plain_table, listed_layers])
-def test_what_is_not_registered_stays_behind_and_is_found(damage):
-    model, batch = small_model(), meta_batch()
-    damage(model)
-    with pytest.raises(RuntimeError, match="meta"):
-        model.to("meta")(batch.source, batch.decoder_input)
