@@ -59,5 +59,5 @@ def test_a_sheet_warns_of_texts_that_overlap_or_leave_it():
         warnings.simplefilter("error")
         saved((1, 1), (2, 1))
     for places, word in ([(1, 1), (1.2, 1)], 0), ([(1, 1), (2.95, 1)], 1):
-        with pytest.warns(UserWarning, match=f"'word {word}' lies on a text or leaves"):
+        with pytest.warns(UserWarning, match=f"'word {word}' lies on another text"):
             saved(*places)

@@ -14,7 +14,7 @@ from matplotlib.patches import (
 )
 from matplotlib.path import Path
 
-from helpers.plots.drawing import Sheet
+from helpers.plots.drawing import warn_if_crowded
 from helpers.plots.style import COLOURS
 
 # Each part, the lesson that builds it, and its colour.
@@ -61,9 +61,9 @@ def architecture_map(*lit: str, ax: Axes | None = None) -> None:
         raise ValueError(f"no part is called {unknown[0]!r}, only {', '.join(PARTS)}")
     left, right = EDGES[not lit][0] - 0.1, EDGES[not lit][1] + 0.44
     if ax is None:
-        size = (right - left, HEIGHT)
-        figure = plt.figure(FigureClass=Sheet, figsize=size, layout="none")
+        figure = plt.figure(figsize=(right - left, HEIGHT), layout="none")
         ax = figure.add_axes((0, 0, 1, 1))
+        warn_if_crowded(ax)
     ax.set(xlim=(left, right), ylim=(0, HEIGHT), aspect="equal")
     ax.axis("off")
     pen = _Pen(ax, lit)

@@ -13,9 +13,8 @@ from itertools import combinations
 
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
-from matplotlib.backend_bases import RendererBase
+from matplotlib.backend_bases import DrawEvent, RendererBase
 from matplotlib.colors import to_rgb
-from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Rectangle
 from torch import Tensor
 
@@ -68,20 +67,17 @@ class Block:
         return self.x, self.y - self.height / 2
 
 
-class Sheet(Figure):
-    """A figure that warns, when first drawn, of texts that overlap or leave it."""
+def warn_if_crowded(ax: Axes) -> None:
+    """Let the figure warn, when it is drawn, of texts that overlap or leave it."""
 
-    seen = False
+    def look(event: DrawEvent) -> None:
+        figure.canvas.mpl_disconnect(number)
+        for text in crowded(ax, event.renderer):
+            said = f"in a drawing, {text!r} lies on another text or leaves the sheet"
+            warnings.warn(said, stacklevel=2)
 
-    def draw(self, renderer: RendererBase) -> None:
-        """As any figure is drawn."""
-        super().draw(renderer)
-        if not self.seen:
-            self.seen = True
-            for text in crowded(self.axes[0], renderer):
-                warnings.warn(
-                    f"{text!r} lies on a text or leaves the sheet", stacklevel=2
-                )
+    figure = ax.figure
+    number = figure.canvas.mpl_connect("draw_event", look)
 
 
 def crowded(ax: Axes, renderer: RendererBase) -> list[str]:
@@ -99,9 +95,9 @@ def crowded(ax: Axes, renderer: RendererBase) -> list[str]:
 
 def canvas(width: float, height: float, *, title: str = "") -> Axes:
     """An empty sheet of so many inches, with its title in the upper left corner."""
-    size = (width, height)
-    figure = plt.figure(FigureClass=Sheet, figsize=size, layout="none")
+    figure = plt.figure(figsize=(width, height), layout="none")
     ax = figure.add_axes((0, 0, 1, 1))
+    warn_if_crowded(ax)
     ax.set(xlim=(0, width), ylim=(0, height), aspect="equal")
     ax.axis("off")
     write(ax, (0.1, height - 0.18), title, size=11, align="left")

@@ -154,7 +154,7 @@ transformer = Exercise(
         ),
         Probe(
             *_ids(1, 3, 4),
-            build=partial(_whole, replace(OURS, target_vocab=200)),
+            build=partial(_whole, replace(OURS, target_vocab=200, d_model=16)),
             when="with vocabularies of one size, but nothing shared: ",
         ),
     ],
