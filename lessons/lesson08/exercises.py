@@ -18,13 +18,15 @@ from lessons.lesson08 import assembly
 
 OURS = TransformerConfig(
     *(200, 300),
-    **{"d_model": 64, "n_heads": 2, "d_ff": 32, "n_layers": 2, "dropout": 0.27},
+    **{"d_model": 64, "n_heads": 2, "d_ff": 32, "n_layers": 1, "dropout": 0.27},
     norm_first=True,
     share_embeddings=False,
     max_length=7,
 )
-PAPER = replace(OURS, target_vocab=200, n_layers=1, norm_first=False)
+PAPER = replace(OURS, target_vocab=200, norm_first=False)
 PAPER = replace(PAPER, share_embeddings=True)
+# Two layers at the others' size would make rounding look like a fault.
+SMALL = replace(OURS, target_vocab=200, d_model=16, n_layers=2)
 
 
 def _waves(ids: Tensor) -> Tensor:
@@ -82,8 +84,8 @@ def _sound(config: TransformerConfig, made: type) -> nn.Module:
             )
     try:
         model.positions(torch.zeros(1, config.max_length + 1, config.d_model))
-    except Exception:
-        return model
+    except Exception:  # smaller: rounding in large logits is no fault
+        return _whole(replace(config, d_model=16), made)
     raise Wrong("`positions` takes any length: hand it `max_length=config.max_length`")
 
 
@@ -154,7 +156,7 @@ transformer = Exercise(
         ),
         Probe(
             *_ids(1, 3, 4),
-            build=partial(_whole, replace(OURS, target_vocab=200, d_model=16)),
+            build=partial(_whole, SMALL),
             when="with vocabularies of one size, but nothing shared: ",
         ),
     ],
