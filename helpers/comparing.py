@@ -1,12 +1,28 @@
 """Whether two outputs, or their gradients, are the same; if not, what differs."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor
 
 CUT = "no `detach`, `no_grad`, `.data`, numpy or `torch.tensor(…)` on the way"
+
+
+@dataclass
+class Outcome:
+    """What came of an answer on a probe: an output with its gradients, or an error."""
+
+    output: Any = None
+    gradients: dict[str, Tensor | None] = field(default_factory=dict)
+    error: BaseException | None = None
+
+    def alike(self, other: "Outcome") -> bool:
+        """Whether two outcomes cannot be told apart."""
+        if self.error or other.error:
+            return type(self.error) is type(other.error)
+        return not differs(self.output, other.output)
 
 
 def tidy(output: Any) -> Any:

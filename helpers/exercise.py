@@ -19,7 +19,16 @@ import torch
 from torch import Tensor, nn
 
 from helpers import mine
-from helpers.comparing import cut, differs, gradients, listed, shapes, tidy, unlike
+from helpers.comparing import (
+    Outcome,
+    cut,
+    differs,
+    gradients,
+    listed,
+    shapes,
+    tidy,
+    unlike,
+)
 
 IN_PLACE = (
     "your code changes its inputs, and with them the caller's tensors: no `+=`, "
@@ -66,21 +75,6 @@ class Wrong(Exception):
     """What is wrong with an answer, where there is no output to compare."""
 
 
-@dataclass
-class Outcome:
-    """What came of an answer on a probe: an output with its gradients, or an error."""
-
-    output: Any = None
-    gradients: dict[str, Tensor | None] = field(default_factory=dict)
-    error: BaseException | None = None
-
-    def alike(self, other: "Outcome") -> bool:
-        """Whether two outcomes cannot be told apart."""
-        if self.error or other.error:
-            return type(self.error) is type(other.error)
-        return not differs(self.output, other.output)
-
-
 @dataclass(frozen=True, eq=False)
 class Exercise:
     """Called with a learner's answer, it prints what is right or wrong. Never raises.
@@ -104,19 +98,19 @@ class Exercise:
     initial: Callable[[nn.Module], str] = lambda module: ""
     picture: Callable[[Any, Any], None] | None = None
     lesson: str = ""
+    _seen: dict = field(default_factory=dict, init=False, repr=False)
 
     def __call__(self, answer: Any) -> None:
         """Print a line for each finding: ✓ right, ✗ wrong and why, ○ not attempted."""
         lines, drawn = self.findings(answer)
-        print(*lines, sep="\n")
+        name, last = self.component.__name__, lines[-1][0]
+        if self.lesson and last == "✓":
+            lines.append(mine.keep(name, answer, self.lesson, self.passes))
+        elif self.lesson and last == "✗" and name in mine.parts():
+            lines.append(f"  {mine.path().name} still has your earlier {name}")
+        print(*filter(None, lines), sep="\n")
         if drawn:
             self.picture(*drawn)
-        name, said = self.component.__name__, ""
-        if self.lesson and lines[-1][0] == "✓":
-            said = mine.keep(name, answer, self.lesson, self.passes)
-        elif self.lesson and lines[-1][0] == "✗" and name in mine.parts():
-            said = f"  {mine.path().name} still has your earlier {name}"
-        print(said, end="\n" * bool(said))
 
     @property
     def is_class(self) -> bool:
@@ -155,7 +149,7 @@ class Exercise:
         for place, (probe, yours) in enumerate(tried):
             if probe.alike or "meta tensor" in str(yours.error):
                 continue  # right code may read a tensor's numbers
-            due = self._outcome(self.component, probe)
+            due = self._known(self.component, probe)
             if due.error:  # the exercise itself is wrong
                 raise due.error
             if not yours.alike(due):
@@ -174,6 +168,12 @@ class Exercise:
             every = ["every parameter"] * (len(names) < len(reached))
             lines.append(f"✓ gradients reach {listed(every + names)}")
         return lines or ["✓ right"], ()
+
+    def _known(self, version: Callable, probe: Probe) -> Outcome:
+        """What the course's version does, or a mistake: each check needs it again."""
+        if (version, probe) not in self._seen:
+            self._seen[version, probe] = self._outcome(version, probe)
+        return self._seen[version, probe]
 
     def _outcome(self, answer: Callable, probe: Probe) -> Outcome:
         """What the answer does on a probe, in two calls with other random numbers."""
@@ -239,7 +239,7 @@ class Exercise:
         if isinstance(error, Wrong) or all(yours.error for _, yours in seen):
             return ""
         for text, wrong in self.mistakes.items():
-            if all(yours.alike(self._outcome(wrong, probe)) for probe, yours in seen):
+            if all(yours.alike(self._known(wrong, probe)) for probe, yours in seen):
                 return text
         return ""
 
