@@ -191,26 +191,6 @@ class ProjectionFirst(nn.Module):
         return self.project(self.decode(target, memory, source))
 
 
-def tensor_by_tensor(model, batches, rate, watch=None):
-    device = next(model.parameters()).device
-    optimizer = torch.optim.Adam(model.parameters(), 0, (0.9, 0.98), 1e-9)
-    losses = [0.0] * len(batches)
-    for i in range(len(batches)):
-        source, target = (x.to(device) for x in (batches[i].source, batches[i].target))
-        optimizer.param_groups[0].update(lr=rate(i + 1))
-        logits = model.train()(source, target[:, :-1]).flatten(0, 1)
-        wanted = target[:, 1:].flatten()
-        each = nn.functional.cross_entropy(logits, wanted, reduction="none")
-        loss = each[wanted != PAD].sum() / wanted.count_nonzero()
-        model.zero_grad()
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_([*model.parameters()], max_norm=1.0)
-        optimizer.step()
-        losses[i] = loss.item()
-        (watch or (lambda step: None))(i + 1)
-    return losses
-
-
 def by_scheduler(model, batches, rate, watch=None):
     options = {"lr": 1.0, "betas": (0.9, 0.98), "eps": 1e-9}
     optimizer = torch.optim.Adam(model.parameters(), **options)
@@ -514,7 +494,6 @@ RIGHT = [
     ("lesson07-decoder", Recursive),
     ("lesson07-greedy_decode", row_by_row),
     ("lesson09-train", by_scheduler),
-    ("lesson09-train", tensor_by_tensor),
     ("lesson10-run", batch_by_batch),
     ("lesson11-layer_step", in_one_line),
     ("lesson11-beam_search", with_a_heap),

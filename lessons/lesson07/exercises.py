@@ -214,7 +214,7 @@ def _wrong(
     first: int = 1,
     filled: bool = True,
     end: int = EOS,
-    stop: str = "all",
+    early: bool = False,
 ) -> Tensor:
     """The writer, and with other options what is wrong with it."""
     memory = model.encode(source)
@@ -229,7 +229,7 @@ def _wrong(
         token = token.masked_fill(ends & ~finished, end)
         written = torch.cat([written, token[:, None]], dim=1)
         finished = finished | ends
-        if {"any": finished.any(), "all": finished.all(), "now": ends.all()}[stop]:
+        if finished.any() if early else finished.all():
             break
     return written[:, first:]
 
@@ -254,16 +254,12 @@ greedy_decode = Exercise(
         "behind its EOS, a row goes on: fill it with PAD": partial(
             _wrong, filled=False
         ),
-        "behind its EOS, a row goes on, and the loop waits until all rows say EOS in "
-        "the same step: remember which rows have finished": partial(
-            _wrong, filled=False, stop="now"
-        ),
         "the EOS itself is missing: fill with PAD only what comes behind it": partial(
             _wrong, end=PAD
         ),
         "BOS still stands in front: return `written[:, 1:]`": partial(_wrong, first=0),
         "it stops when one row has its EOS: wait until all have": partial(
-            _wrong, stop="any"
+            _wrong, early=True
         ),
     },
     lesson="07",

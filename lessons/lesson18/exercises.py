@@ -12,7 +12,6 @@ from helpers.caching import AttentionCache
 from helpers.exercise import Exercise, Probe, Wrong
 from helpers.masks import causal_mask
 from helpers.modern.language_model import LanguageModel, LanguageModelConfig
-from helpers.modern.rotary import rotary_angles
 from lessons.lesson18 import writing
 
 # ------------------------------------------------------------------ 18.1 the model
@@ -67,14 +66,12 @@ def _starts_badly(model: nn.Module) -> str:
 class _Wrong(LanguageModel):
     """The model, and with other attributes what is wrong with it."""
 
-    last_norm, causal, goes_on, own_base = True, True, True, True
+    last_norm, causal, goes_on = True, True, True
 
     def forward(self, tokens: Tensor, caches: list | None = None) -> Tensor:
         start = len(caches[0]) if caches else 0
         end, angles = start + tokens.size(1), self.angles
         mask = causal_mask(end)[:, :, start:] | (not self.causal)
-        if not self.own_base:
-            angles = rotary_angles(end, 2 * angles.size(1))
         angles = angles[start:end] if self.goes_on else angles[: end - start]
         x = self.embedding(tokens)
         kept = caches or [None] * len(self.blocks)
@@ -121,8 +118,6 @@ language_model = Exercise(
         "the places start at 0 again: those of new tokens begin at `len(caches[0])`": (
             _wrong(goes_on=False)
         ),
-        "the angles have the usual base: hand `base=config.rotary_base` to "
-        "`rotary_angles`": _wrong(own_base=False),
     },
     attributes=("config",),
     read=_logits,
@@ -154,15 +149,11 @@ def _wrong_loss(
     shift: int = 1,
     begins: int = 0,
     padding: bool = False,
-    divides_by_all: bool = False,
 ) -> Tensor:
     """The loss on the answer, and with other options what is wrong with it."""
     said, labels = logits[:, : tokens.size(1) - shift], tokens[:, shift:]
     places = torch.arange(shift, tokens.size(1))
     counted = (places >= prompts[:, None] + begins) & ((labels != PAD) | padding)
-    if divides_by_all:
-        each = F.cross_entropy(said.mT, labels, reduction="none")
-        return (each * counted).mean()
     return F.cross_entropy(said[counted], labels[counted])
 
 
@@ -185,8 +176,6 @@ answer_loss = Exercise(
         "padding counts, too: leave out the labels that are PAD": partial(
             _wrong_loss, padding=True
         ),
-        "the sum is divided by all labels: divide it by the number of those that "
-        "count": partial(_wrong_loss, divides_by_all=True),
     },
 )
 
