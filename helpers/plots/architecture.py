@@ -19,7 +19,7 @@ from helpers.plots.style import COLOURS
 
 # Each part, the lesson that builds it, and its colour.
 PARTS = {
-    "data": ("10", COLOURS[5]),
+    "data": ("00", COLOURS[5]),
     "embeddings": ("01", COLOURS[3]),
     "positions": ("01", COLOURS[3]),
     "attention": ("02", COLOURS[1]),

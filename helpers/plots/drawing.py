@@ -140,7 +140,7 @@ def tensor(
 
     `name` stands above. `rows` and `columns` are the name of the axis, or a label for
     each row or column. With `shade`, a cell is the stronger coloured the nearer its
-    number is to 1; a cell of −∞ is grey.
+    number is to 1; a cell of −∞ or `False` is grey.
     """
     if isinstance(numbers, Tensor):
         numbers = numbers.tolist()
@@ -151,7 +151,8 @@ def tensor(
         for j, number in enumerate(line):
             strength = 0.08 + 0.75 * number if shade else 0.25
             corner = left + j * cell, top - (i + 1) * cell
-            fill = HIDDEN if number == -math.inf else tint(role, strength)
+            hidden = number in (-math.inf, "False")
+            fill = HIDDEN if hidden else tint(role, strength)
             look = {"facecolor": fill, "edgecolor": ROLES[role]}
             ax.add_patch(Rectangle(corner, cell, cell, lw=1, zorder=2, **look))
             place = corner[0] + cell / 2, corner[1] + cell / 2

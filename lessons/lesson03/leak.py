@@ -60,7 +60,7 @@ class Guesser(nn.Module):
 
 def losses_of(model: nn.Module, sequences: Tensor) -> Tensor:
     """The loss at each place of random sequences (batch, up to LENGTH + 1)."""
-    logits = model(sequences[:, :-1])  # .mT: the loss wants the classes on axis 1
+    logits = model(sequences[:, :-1])
     return F.cross_entropy(logits.mT, sequences[:, 1:], reduction="none")
 
 
@@ -72,7 +72,7 @@ def train(model: nn.Module, rows: Tensor | None, *, steps: int, rate: float) -> 
         return letters[:, :-1], letters[:, 1:]
 
     def loss(logits: Tensor, answers: Tensor) -> Tensor:
-        return F.cross_entropy(logits.mT, answers)
+        return F.cross_entropy(logits.mT, answers)  # .mT: classes on axis 1
 
     return torch.tensor(fit(model, make_batch, loss, steps=steps, rate=rate))
 

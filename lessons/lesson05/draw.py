@@ -41,7 +41,7 @@ def draw_feed_forward(words: Sequence[str], d_model: int, d_ff: int) -> None:
         drawing.arrow(ax, narrow.top, (x, 3.15))
     for y, size in ((0.69, d_model), (1.43, d_ff), (2.18, d_ff), (2.93, d_model)):
         drawing.write(ax, (0.4, y), str(size), size=10)
-    drawing.write(ax, (0.4, 0.35), "features:", size=9)
+    drawing.write(ax, (0.4, 3.12), "features:", size=9)
 
 
 def draw_stream(names: Sequence[str]) -> None:

@@ -86,7 +86,7 @@ def draw_tiles(block: int, length: int) -> None:
             _strip(ax, corner, size, role, strong)
     middle = top - (row - 0.5) * long  # of the last row that is done
     for text, place in (
-        ("Q", (left - 0.35, top + 0.15)),
+        ("Q", (left - 0.7, bottom + side / 2)),
         ("K", (left - 0.15, top + 0.5)),
         ("V", (left - 0.15, top + 0.22)),
         ("context", (right + 1.15, top + 0.15)),
