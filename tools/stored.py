@@ -29,10 +29,10 @@ from helpers.modern.language_model import LanguageModel
 from helpers.runtime import environment_report
 from helpers.scale.checkpoints import write_atomically
 from helpers.training import evaluate_loss
-from helpers.translator import STORED, TOYS, Translator
+from helpers.translator import STORED, TOYS, Translator, load_text
 from helpers.translator.recipes import toy_recipe, train_toy
 from lessons.lesson18 import bilingual
-from lessons.lesson18.one_sequence import join, toy_pairs, toy_text
+from lessons.lesson18.one_sequence import join, toy_pairs
 
 TABLE = STORED / "models.csv"
 # How far a model trained anew may lie. On another math path, the student's scores moved
@@ -60,7 +60,7 @@ def scores(folder: Path) -> pd.DataFrame:
             model = bilingual.trained_bilingual(path)
             right, loss = score_bilingual(model)
         else:
-            translator, pairs = Translator.load(path), toy_text().test
+            translator, pairs = Translator.load(path), load_text("toy").test
             model, (sources, references) = translator.model, zip(*pairs, strict=True)
             right = exact_match(translator.translate(sources), references)
             loss = evaluate_loss(model, translator.encode_pairs(pairs))

@@ -18,6 +18,7 @@ sentence holds in `phenomena`.
 """
 
 from dataclasses import dataclass
+from functools import cache
 from random import Random
 
 from helpers.corpus.alignments import SentencePair
@@ -42,6 +43,7 @@ class ToyCorpus:
     compositional: list[SentencePair]
 
 
+@cache  # it takes seconds
 def toy_corpus(
     *,
     train_size: int = 24_000,
@@ -51,6 +53,8 @@ def toy_corpus(
     seed: int = 0,
 ) -> ToyCorpus:
     """Draw a corpus; the same seed gives the same pairs on any machine.
+
+    A second call gives the very same lists: change a copy.
 
     ValueError if train_size is below 1, another size negative, or more is asked for
     than MOST_SENTENCES (compositional: MOST_COMPOSITIONAL).

@@ -46,6 +46,7 @@ class Phrase:
 NOTHING = Phrase()
 
 
+@cache
 def phrase(english: str, french: str, name: str, **features) -> Phrase:
     """Texts all of whose words share one name; features are those of Phrase."""
     return Phrase(words(english, name), words(french, name), **features)

@@ -5,10 +5,12 @@ sentences of them (lesson 10).
 """
 
 from dataclasses import dataclass
+from functools import cache
 
 # --- What a word is ------------------------------------------------------------------
 
 
+@cache
 def elides(following: str) -> bool:
     """Whether the word begins with a vowel sound: "arbre", "homme"; not "hibou"."""
     return following == "y" or (

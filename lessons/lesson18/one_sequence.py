@@ -10,7 +10,6 @@ from torch import Tensor
 from helpers import BOS, EOS, PAD
 from helpers.batching import Batch, IdPair, bucketed_batches, pad
 from helpers.modern.language_model import LanguageModelConfig
-from helpers.multi30k import ParallelText
 from helpers.text import Vocabulary, split_words
 from helpers.translator import load_text
 
@@ -18,15 +17,9 @@ ARROW, LONGEST = "=>", 64
 
 
 @cache
-def toy_text() -> ParallelText:
-    """The toy corpus, which is generated once and takes seconds."""
-    return load_text("toy")
-
-
-@cache
 def joint_vocabulary() -> Vocabulary:
     """The words of both languages, and the arrow between them."""
-    pairs = toy_text().train
+    pairs = load_text("toy").train
     words = {word for pair in pairs for side in pair for word in split_words(side)}
     return Vocabulary([ARROW, *sorted(words)], space_before=f"?{ARROW}")
 
@@ -34,7 +27,7 @@ def joint_vocabulary() -> Vocabulary:
 @cache
 def vocabularies() -> tuple[Vocabulary, Vocabulary]:
     """One for each language."""
-    sources, targets = zip(*toy_text().train, strict=True)
+    sources, targets = zip(*load_text("toy").train, strict=True)
     return Vocabulary.from_texts(sources), Vocabulary.from_texts(targets)
 
 
@@ -42,7 +35,7 @@ def vocabularies() -> tuple[Vocabulary, Vocabulary]:
 def toy_pairs(split: str, *, joint: bool = True) -> list[IdPair]:
     """The pairs of a split as ids, of the joint vocabulary or of one each."""
     english, french = (joint_vocabulary(),) * 2 if joint else vocabularies()
-    pairs = getattr(toy_text(), split)
+    pairs = getattr(load_text("toy"), split)
     return [(english.encode(source), french.encode(target)) for source, target in pairs]
 
 
