@@ -221,7 +221,6 @@ def alignment(m):
 # --- The whole corpus ----------------------------------------------------------------
 
 
-@cache
 def corpus_of(seed):
     return toy_corpus(seed=seed)
 

@@ -1,6 +1,7 @@
 """Lesson 14's launcher runs what a learner wrote, in processes of its own."""
 
 import sys
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -80,6 +81,8 @@ def test_two_processes_run_the_learners_ring_or_the_courses(own, tmp_path, monke
     ring = mine.take("ring_all_reduce", otherwise=ring_all_reduce)
     assert (ring.__module__ == "my_transformer") == own
     monkeypatch.setitem(globals(), "ring_all_reduce", ring)
+    # An object of the notebook, with the name of a variable: a learner's model, say.
+    monkeypatch.setitem(globals(), "row", SimpleNamespace(__module__=ring.__module__))
     found = launch(summed, given=(torch.arange(4.0),))
     assert all(torch.equal(row, 2 * torch.arange(4.0) + 1) for row in found)
 

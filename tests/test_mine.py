@@ -340,10 +340,10 @@ def test_the_answers_of_all_lessons_make_a_transformer_of_one_s_own(run):
 
 @pytest.mark.long
 def test_lessons_run_with_the_answers_of_all(run, tmp_path):
-    for lessons in ("0[1-9]", "1[01]"):
+    for lessons in ("0[1-9]", "1[0-9]"):
         type_answers(run, lessons)
     kept = file()
-    for path in (*NOTEBOOKS.glob("0*.ipynb"), *NOTEBOOKS.glob("1[01]*.ipynb")):
+    for path in sorted(NOTEBOOKS.glob("[01]*.ipynb")):
         execute(lesson := read(path), path.parent, COURSE_MINE=str(tmp_path))
         outputs = [o for cell in code_cells(lesson) for o in cell.outputs]
         said = "".join(output.get("text", "") for output in outputs)

@@ -49,6 +49,7 @@ COLAB = (
     "seaborn==0.13.2",
     "tokenizers==0.22.2",
     "tqdm==4.67.3",
+    "transformers==5.15.1",
 )
 # Colab's torch. pip's has the libraries for GPUs with it, some gigabytes, so without
 # --colab-torch it is the torch that requirements.txt pins, in any build at hand.

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 COURSE = Path(__file__).parents[1]
-NEEDED = (["pooch"], ["sacrebleu"], ["tokenizers"], ["d2l", "--no-deps"])
+NEEDED = "pooch", "sacrebleu", "tokenizers", "transformers", "d2l --no-deps"
 DRIVE = Path("/content/drive")
 
 
@@ -21,7 +21,7 @@ def make_ready() -> None:
         if str(folder) not in sys.path:
             sys.path.insert(0, str(folder))
     pins = (COURSE / "requirements.txt").read_text("utf-8").split()
-    for name, *options in NEEDED:
+    for name, *options in map(str.split, NEEDED):
         if not find_spec(name):
             (pin,) = (pin for pin in pins if pin.startswith(name + "=="))
             install = [sys.executable, "-m", "pip", "install", "-q", pin, *options]

@@ -8,13 +8,14 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import torch
 
 from helpers import mine
 
+OWN = type, FunctionType  # what the learner's file has of its own
 SECONDS = 300  # after so many a launch is given up
 SURROUNDINGS = {
     "CUDA_VISIBLE_DEVICES": "-1",  # all experiments are made on CPUs
@@ -83,7 +84,7 @@ def _texts(function: Callable) -> list[str]:
                 imports.add(f"import {thing.__name__} as {name}")
             elif getattr(thing, "__globals__", None) is function.__globals__:
                 waiting.append(thing)
-            elif getattr(thing, "__module__", "") == "my_transformer":
+            elif isinstance(thing, OWN) and thing.__module__ == "my_transformer":
                 imports.add(f"from my_transformer import {name}")
             elif home := _home(thing, name):
                 imports.add(f"from {home} import {name}")

@@ -41,11 +41,11 @@ RUN = """
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory, corpus):
+def site(tmp_path_factory):
     """The page with its data in a folder of its own."""
     page = tmp_path_factory.mktemp("site") / "translator"
     shutil.copytree(PAGE, page, ignore=shutil.ignore_patterns("data"))
-    write_data(page / "data", corpus)
+    write_data(page / "data", toy_corpus())
     return page
 
 
@@ -59,11 +59,6 @@ def page(driver, address):
 @pytest.fixture(scope="module")
 def translator():
     return trained_toy()
-
-
-@pytest.fixture(scope="module")
-def corpus():
-    return toy_corpus()
 
 
 class Page:
@@ -103,10 +98,10 @@ def weights_of(model, source, target):
     return torch.cat([maps[name].flatten() for name in sorted(maps)])
 
 
-def test_every_sentence_is_translated_as_in_python_with_the_same_maps(
-    page, translator, corpus
-):
-    sources = [pair.source for pair in (*corpus.test, *corpus.compositional)]
+def test_every_sentence_is_translated_as_in_python_with_the_same_maps(page, translator):
+    sources = [
+        pair.source for pair in (*toy_corpus().test, *toy_corpus().compositional)
+    ]
     written = translator.translate(sources)
     ids = translator.encode_pairs(list(zip(sources, written, strict=True)))
     assert len(ids) == 2_000
@@ -121,8 +116,8 @@ def test_every_sentence_is_translated_as_in_python_with_the_same_maps(
             torch.testing.assert_close(weights, expected, atol=1e-4, rtol=0)
 
 
-def test_a_head_switched_off_writes_what_it_writes_in_python(page, translator, corpus):
-    sources = [pair.source for pair in corpus.test[:40]]
+def test_a_head_switched_off_writes_what_it_writes_in_python(page, translator):
+    sources = [pair.source for pair in toy_corpus().test[:40]]
     plain = translator.translate(sources)
     told = "return arguments[0].map((text) => live.translator.translate(text))"
     name = "encoder.layers.1.self_attention"
@@ -191,8 +186,8 @@ def test_words_are_suggested_and_a_wrong_one_is_said(page, translator):
     assert page.text("french") == translator.translate(["the dog sees the cow."])[0]
 
 
-def test_the_corpus_offers_sentences_by_phenomenon_with_their_alignment(page, corpus):
-    by_source = {p.source: p for p in (*corpus.test, *corpus.compositional)}
+def test_the_corpus_offers_sentences_by_phenomenon_with_their_alignment(page):
+    by_source = {p.source: p for p in (*toy_corpus().test, *toy_corpus().compositional)}
     for name in ("negation", "elision"):
         page.ask("arguments[0].value = arguments[1]", page.find(".lt-phenomenon"), name)
         page.click(".lt-another")
