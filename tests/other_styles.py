@@ -191,25 +191,23 @@ class ProjectionFirst(nn.Module):
         return self.project(self.decode(target, memory, source))
 
 
-def by_scheduler(model, batches, rate, watch=None):
-    options = {"lr": 1.0, "betas": (0.9, 0.98), "eps": 1e-9}
-    optimizer = torch.optim.Adam(model.parameters(), **options)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda i: rate(i + 1))
-    losses = []
-    model.train()
-    for step, batch in enumerate(batches, 1):
-        batch = batch.to(next(model.parameters()).device)
-        logits, real = model(batch.source, batch.decoder_input), batch.labels != PAD
-        logs = logits.log_softmax(-1).gather(-1, batch.labels[..., None])[..., 0]
-        loss = -logs[real].mean()
-        optimizer.zero_grad()
+def tensor_by_tensor(model, batches, rate, watch=None):
+    device = next(model.parameters()).device
+    optimizer = torch.optim.Adam(model.parameters(), 0, (0.9, 0.98), 1e-9)
+    losses = [0.0] * len(batches)
+    for i in range(len(batches)):
+        source, target = (x.to(device) for x in (batches[i].source, batches[i].target))
+        optimizer.param_groups[0].update(lr=rate(i + 1))
+        logits = model.train()(source, target[:, :-1]).flatten(0, 1)
+        wanted = target[:, 1:].flatten()
+        each = nn.functional.cross_entropy(logits, wanted, reduction="none")
+        loss = each[wanted != PAD].sum() / wanted.count_nonzero()
+        model.zero_grad()
         loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1)
+        torch.nn.utils.clip_grad_norm_([*model.parameters()], max_norm=1.0)
         optimizer.step()
-        schedule.step()
-        losses.append(loss.detach())
-        if watch:
-            watch(step)
+        losses[i] = loss.item()
+        (watch or (lambda step: None))(i + 1)
     return losses
 
 
@@ -493,7 +491,7 @@ RIGHT = [
     ("lesson07-decoder_layer", ByName),
     ("lesson07-decoder", Recursive),
     ("lesson07-greedy_decode", row_by_row),
-    ("lesson09-train", by_scheduler),
+    ("lesson09-train", tensor_by_tensor),
     ("lesson10-run", batch_by_batch),
     ("lesson11-layer_step", in_one_line),
     ("lesson11-beam_search", with_a_heap),
