@@ -211,6 +211,28 @@ def tensor_by_tensor(model, batches, rate, watch=None):
     return losses
 
 
+def by_scheduler(model, batches, rate, watch=None):
+    options = {"lr": 1.0, "betas": (0.9, 0.98), "eps": 1e-9}
+    optimizer = torch.optim.Adam(model.parameters(), **options)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda i: rate(i + 1))
+    losses = []
+    model.train()
+    for step, batch in enumerate(batches, 1):
+        batch = batch.to(next(model.parameters()).device)
+        logits, real = model(batch.source, batch.decoder_input), batch.labels != PAD
+        logs = logits.log_softmax(-1).gather(-1, batch.labels[..., None])[..., 0]
+        loss = -logs[real].mean()
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1)
+        optimizer.step()
+        schedule.step()
+        losses.append(loss.detach())
+        if watch:
+            watch(step)
+    return losses
+
+
 @torch.no_grad()
 def in_one_line(layer, x, past, source, memory_mask=None):
     own, other = layer.self_attention, layer.cross_attention
@@ -491,6 +513,7 @@ RIGHT = [
     ("lesson07-decoder_layer", ByName),
     ("lesson07-decoder", Recursive),
     ("lesson07-greedy_decode", row_by_row),
+    ("lesson09-train", by_scheduler),
     ("lesson09-train", tensor_by_tensor),
     ("lesson10-run", batch_by_batch),
     ("lesson11-layer_step", in_one_line),

@@ -302,9 +302,14 @@ def with_forward(forward):
 
 WRONG_HEADS = {
     "without an axis of size 1": lambda _, right, *given: right(*given).squeeze(),
+    "for a batch of 3": lambda _, right, q, *given: right(q, *given).reshape(
+        3, q.size(1), -1
+    ),
     "without the mask in training": lambda layer, right, q, k, v, mask: right(
         q, k, v, None if layer.training else mask
     ),
+    "value as key": lambda _, right, q, k, v, mask: right(q, v, k, mask),
+    "keys of the query": lambda _, right, q, k, v, mask: right(q, q, v, mask),
 }
 
 
