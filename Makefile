@@ -38,6 +38,10 @@ lab: setup ## open the course in JupyterLab, on lesson 00
 	$(MATH) \
 	$(VENV) -m jupyterlab --notebook-dir=. --LabApp.default_url=$(FIRST) $(AS_ROOT) $(ARGS)
 
+# Python keeps what it compiled, where an image says otherwise, too: the optimizer's first
+# step alone imports 800 modules.
+export PYTHONDONTWRITEBYTECODE :=
+
 # A process for each core, up to four; what goes to which, conftest.py says.
 PARALLEL := -n auto --maxprocesses 4
 LESSON_FILES = notebooks/$(LESSON)_*.ipynb notebooks/solutions/$(LESSON)_*.ipynb \
