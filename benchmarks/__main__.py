@@ -24,11 +24,9 @@ import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor, nn
-from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.testing import assert_close
 from torch.utils.benchmark import Timer
 from torch.utils.data import DataLoader
-from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks.torch_translator import TorchTranslator
 from helpers import PAD, runtime
@@ -119,13 +117,6 @@ def plain_step(model: nn.Module, name: str = "fp32") -> Callable:
     return step
 
 
-def operations(work: Callable) -> int:
-    """Floating-point operations of the matrix products that a call makes."""
-    with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
-        work()
-    return counter.get_total_flops()
-
-
 def peak(work: Callable) -> float:
     """The MiB that a GPU's tensors, or a Linux process, hold at most in five calls."""
     if DEVICE.type == "cuda":
@@ -164,15 +155,11 @@ def speed(tiny: bool) -> Iterator[dict]:
         for step, twin in zip(theirs, twins, strict=True):
             for _ in range(0 if chosen["dropout"] else 5):
                 assert_close(step(batch), twin(batch), rtol=1e-4, atol=0)
-    steps = [twins[0], *theirs]
-    square = torch.randn(1024, 1024)
-    works = [partial(step, batch) for step in steps]
-    *seconds, ideal = in_turns([*works, lambda: square @ square], rounds, 2)
+    works = [partial(step, batch) for step in (twins[0], *theirs)]
+    seconds = in_turns(works, rounds, 2)
     step, same = "s of a training step", "5 losses without dropout"
     yield row(step, "nn.Transformer", seconds[:2], 1.3, same)
     yield row(step, "d2l's modules", seconds[0:3:2], 1.3, same)
-    pair = seconds[0], ideal * operations(works[0]) / (2 * 1024**3)
-    yield row(step, "products of 1,024 × 1,024", pair, 0.5, "operations of products")
     fresh = partial(fresh_training, sizes=sizes, calls=rounds)
     turns = [[fresh(x) for x in ("ours", "returned", "rival")] for _ in range(few)]
     mib, seconds = np.median(turns, axis=0).T.tolist()
