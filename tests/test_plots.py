@@ -1,6 +1,7 @@
 """Figures: what is drawn where, with which labels and on which scale."""
 
 import io
+from itertools import combinations
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -8,6 +9,7 @@ import pandas as pd
 import pytest
 import torch
 from matplotlib.colors import to_hex
+from matplotlib.transforms import Bbox
 
 from helpers.plots import (
     COLOURS,
@@ -291,6 +293,36 @@ def test_without_a_name_all_is_lit_and_numbered():
     assert colours == set(COLOURS) and texts > drawn(*PARTS)[1]
     lessons = {lesson for lesson, _ in PARTS.values()}
     assert {text for text in texts if text.isdigit()} == lessons
+
+
+def test_the_map_can_be_read():
+    architecture_map()
+    ax = plt.gca()
+    ax.figure.draw_without_rendering()
+    shapes = [(shape, shape.get_window_extent()) for shape in ax.patches]
+    texts = [(x.get_text(), x.get_window_extent()) for x in ax.texts if x.get_text()]
+    for thing, place in shapes + texts:
+        whole = Bbox.union([place, ax.bbox])
+        assert whole.extents == pytest.approx(ax.bbox.extents, abs=1), thing
+    for (one, here), (other, there) in combinations(texts, 2):
+        assert not Bbox.intersection(here, there), (one, other)
+    frames = [place for shape, place in shapes if shape.get_zorder() == 1]
+    for frame, layers in zip(frames, (2, 3), strict=True):
+        inside = [text for text, place in texts if frame.contains(*place.min)]
+        assert inside.count("layer norm") == inside.count("+") == layers
+
+
+def test_the_map_shows_what_the_masks_let_through():
+    architecture_map("masks")
+    squares = [shape for shape in plt.gca().patches if shape.get_zorder() == 3]
+    padding, causal = np.arange(4) < [[3]] * 4, np.tri(4) > 0
+    for square, shown, mask in zip(
+        squares[::2], squares[1::2], (padding, causal, padding), strict=True
+    ):
+        places = np.indices((4, 4)).reshape(2, -1)[::-1].T  # (16, 2): key, query
+        points = square.get_xy() + (places + 0.5) / 4 * square.get_width()
+        found = shown.get_path().contains_points(points).reshape(4, 4)[::-1]
+        np.testing.assert_array_equal(found, mask)
 
 
 def test_an_unknown_part():
