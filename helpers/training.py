@@ -170,7 +170,7 @@ class Trainer:
 
     schedule(step, progress) gives the rate of a step, counted from 1, when the share
     `progress` of the budget is spent; without one it is the configuration's cosine.
-    precision, processes and compiled say how a step is computed (lessons 13, 14).
+    precision and processes say how a step is computed (lesson 14).
     ValueError without data.
     """
 
@@ -184,7 +184,6 @@ class Trainer:
         schedule: Callable[[int, float], float] | None = None,
         precision: Precision | None = None,
         processes: OneProcess | Processes | None = None,
-        compiled: bool = False,
     ):
         if not train or not validation:
             counts = f"{len(train)} training pairs, {len(validation)} validation pairs"
@@ -195,10 +194,7 @@ class Trainer:
         self.schedule = schedule or self.cosine
         self.precision = precision or Precision("fp32", self.device)
         self.processes = processes or OneProcess()
-        loss = TokenLoss(model, config.label_smoothing)
-        if compiled:  # batches differ in length: one program for all shapes
-            loss.compile(dynamic=True)
-        self.loss = self.processes.wrap(loss)
+        self.loss = self.processes.wrap(TokenLoss(model, config.label_smoothing))
         # Betas and eps as in section 5.3; the decay is decoupled (Loshchilov 2019).
         options = {"weight_decay": config.weight_decay, "fused": True}
         self.optimizer = torch.optim.AdamW(

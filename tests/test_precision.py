@@ -1,4 +1,4 @@
-"""Mixed precision, compiled steps and averaged weights, all of it on the CPU."""
+"""Mixed precision and averaged weights, all of it on the CPU."""
 
 import math
 
@@ -13,7 +13,7 @@ from samples import average_weights
 from test_training import fresh_model, id_pairs
 
 
-def make_trainer(precision="fp32", epochs=3, compiled=False, **options):
+def make_trainer(precision="fp32", epochs=3, **options):
     config = TrainingConfig(
         epochs=epochs, tokens_per_batch=64, peak_rate=3e-3, **options
     )
@@ -23,7 +23,6 @@ def make_trainer(precision="fp32", epochs=3, compiled=False, **options):
         id_pairs(10, seed=9),
         config,
         precision=Precision(precision),
-        compiled=compiled,
     )
 
 
@@ -183,54 +182,3 @@ def test_a_stopped_run_ends_with_the_same_numbers(precision, tmp_path):
     assert again.average.count == straight.average.count > 0
     ours, theirs = again.averaged_weights(), straight.averaged_weights()
     assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
-
-
-# --- Compiled -------------------------------------------------------------------------
-
-
-# PyTorch's own: where a recording breaks off, as it does where `token_loss` picks the
-# real tokens, and on the one Python 3.13.0.
-WARNINGS = (
-    "ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning",
-    "ignore:Guards may run slower on Python 3.13.0",
-)
-
-
-@pytest.fixture
-def backend(monkeypatch):
-    """torch.compile without a compiler of C++: counts the programs that it makes."""
-    torch.compiler.reset()
-    made = []
-
-    def count(graph, inputs):
-        made.append(graph)
-        return graph.forward
-
-    compile_module = torch.nn.Module.compile
-    monkeypatch.setattr(
-        torch.nn.Module,
-        "compile",
-        lambda module, **options: compile_module(module, backend=count, **options),
-    )
-    yield made
-    torch.compiler.reset()
-
-
-@pytest.mark.long
-@pytest.mark.filterwarnings(*WARNINGS)
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_compiled_steps_give_the_same_loss_by_one_program(backend, precision):
-    trainers = [make_trainer(precision, compiled=c) for c in (True, False)]
-    programs, shapes = [], set()
-    for seed in range(12):
-        batch, found = make_batch(id_pairs(3 + seed, seed)), []
-        shapes.add((*batch.source.shape, batch.target.size(1)))
-        for trainer in trainers:
-            trainer.model.eval()  # without dropout
-            with trainer.precision.autocast():
-                loss, _ = trainer.loss(batch)
-            found += [(loss, torch.autograd.grad(loss, [*trainer.model.parameters()]))]
-        assert_close(*found)
-        programs.append(len(backend))
-    assert len(shapes) == 12
-    assert programs[-1] == programs[1] > 0  # none for the last ten

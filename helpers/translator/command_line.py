@@ -70,7 +70,6 @@ def train_on(
         recipe.training,
         precision=Precision(best_precision(device), device),
         processes=processes,
-        compiled=arguments.compile,
     )
     direction = f" {arguments.source}-{arguments.target}"
     settings = {
@@ -238,7 +237,6 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     budget.add_argument("--minutes", type=float, help="train for so long")
     budget.add_argument("--epochs", type=int, help="train for so many epochs")
     learn.add_argument("--seed", type=int, default=0)
-    learn.add_argument("--compile", action="store_true", help="compile the steps")
     learn.add_argument("--output", required=True, help="folder for model and run")
     use = commands.add_parser("translate", help=translate.__doc__)
     use.set_defaults(run=translate)
