@@ -49,7 +49,7 @@ def draw_two_looks(words: Sequence[str], place: int) -> None:
         drawing.arrow(ax, (0.1, y), (0.5, y), colour=ROLES[role], width=2)
         drawing.write(ax, (0.6, y), role, size=9, align="left")
     drawing.arrow(ax, (0.1, 1.5), (0.5, 1.5), colour=PALE_KEY, width=0.6)
-    drawing.write(ax, (0.6, 1.5), "other keys, …", size=9, align="left")
+    drawing.write(ax, (0.6, 1.5), "others (two shown)", size=9, align="left")
 
 
 def draw_block(length: int, d_model: int, n_heads: int) -> None:

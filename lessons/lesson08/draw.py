@@ -146,7 +146,8 @@ def bar(sizes: Mapping[str, float], *, title: str, xlabel: str) -> None:
         ax.barh(0, size, left=left, **look)
         if size > 0.02 * total:
             text, place = f"{name}\n{size / total:.0%}", left + size / 2
-            ax.text(place, 0, text, ha="center", va="center", fontsize=8)
+            style = {"ha": "center", "va": "center", "fontsize": 8}
+            ax.text(place, 0, text, rotation=90 * (size < 0.08 * total), **style)
         left += size
     ax.set(xlim=(0, total), yticks=[], xlabel=xlabel, title=title)
     plt.show()

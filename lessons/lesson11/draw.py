@@ -36,7 +36,7 @@ def draw_cache(written: Sequence[str], source: Sequence[str]) -> None:
         look = {"cmap": ListedColormap([*KINDS.values()]), "vmin": 0, "vmax": 2}
         heatmap(table, ax=ax, cbar=False, linewidths=1.5, xticklabels=words, **look)
         ax.set_yticklabels([f"step {step + 1}" for step in range(steps)], rotation=0)
-        ax.set_title(f"{name}: of the target, and of the source", fontsize=10)
+        ax.set_title(f"{name}: keys and values of target and source", fontsize=10)
         ax.tick_params(length=0)
     axes[1].tick_params(axis="x", rotation=45)
     patches = [Patch(facecolor=c, edgecolor=INK, label=x) for x, c in KINDS.items()]

@@ -27,7 +27,7 @@ def bleu_counts(hypotheses: Sequence[str], references: Sequence[str]) -> Tensor:
 def bleu_of(sums: Tensor) -> Tensor:
     """BLEU from summed counts: (..., 10) -> (...), from 0 to 100.
 
-    It is 0 where no n-gram of one length is right; there `bleu` smooths.
+    It is 0 where no run of one length is right; there `bleu` smooths.
     Papineni et al. 2002, section 2.3.
     """
     found, said, lengths = sums.split((4, 4, 2), dim=-1)
