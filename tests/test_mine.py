@@ -273,6 +273,11 @@ def test_the_tests_themselves_keep_nothing():
     assert mine.path() is None
 
 
+def test_unless_told_otherwise_the_file_lies_next_to_the_notebooks(monkeypatch):
+    monkeypatch.delenv("COURSE_MINE")
+    assert mine.path() == NOTEBOOKS / "my_transformer.py"
+
+
 # ------------------------------------------------------------------ what looks inside
 
 
