@@ -337,7 +337,9 @@ def pair(x):
     return 2 * x, x + 1
 
 
-DOUBLE = Exercise(pair, [Probe(torch.randn(n)) for n in (2, 3)], {}, results=("a", "b"))
+PROBES = [Probe(torch.randn(n)) for n in (2, 3)]
+STOPS = {"all that stops is alike": lambda x: nowhere}  # noqa: F821
+DOUBLE = Exercise(pair, PROBES, STOPS, results=("a", "b"))
 
 
 @pytest.mark.parametrize(
