@@ -8,6 +8,7 @@ from torch.testing import assert_close
 
 from helpers.attention import MultiHeadAttention, attention, record_attention
 from helpers.interop.pytorch import copy_attention
+from helpers.look_up import SelfAttention
 from samples import randomise
 
 pytestmark = pytest.mark.usefixtures("seed")
@@ -121,3 +122,9 @@ def test_recording_ends_with_its_block_also_after_an_error():
     first = maps[""].clone()
     module(2 * x, x, x)
     assert_close(maps[""], first)
+
+
+def test_lesson_02s_layer_is_three_matrices_and_attention():
+    layer, x = SelfAttention(8, 4, 6), torch.randn(2, 3, 8)
+    query, key, value = (x @ matrix.T for matrix in layer.parameters())
+    assert_close(layer(x), attention(query, key, value))

@@ -25,6 +25,7 @@ def test_an_odd_d_model():
 def test_a_size_below_one(name):
     with pytest.raises(ValueError, match=f"{name} must be at least 1: 0"):
         TransformerConfig(**{"source_vocab": 5, "target_vocab": 5, name: 0})
+    TransformerConfig(**{"source_vocab": 5, "target_vocab": 5, "n_heads": 1, name: 1})
 
 
 def test_dropout_outside_its_range():

@@ -200,6 +200,7 @@ def losses(text):
 def test_train_score_and_translate(folder, tmp_path, capsys):
     assert main(command(folder, tmp_path, "--epochs", 12)) == 0
     output = capsys.readouterr().out
+    assert re.match(r"\d+ training, .+ parameters · CPU, ", output)
     assert len(losses(output)) == 12
     final = float(losses(output)[-1][1].split()[-1])
     assert final < 0.1

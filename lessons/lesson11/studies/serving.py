@@ -15,41 +15,20 @@ import ctranslate2
 
 from helpers.decoding import beam_search, greedy_decode, translate_ids
 from helpers.evaluation import bleu
-from helpers.multi30k import ParallelText, load_multi30k
-from helpers.training import Trainer
 from helpers.translator.export import ServedTranslator, export
-from helpers.translator.model import Translator
-from helpers.translator.recipes import (
-    RECIPES,
-    build,
-    load_text,
-    trained_toy,
-    with_seed,
-)
+from helpers.translator.recipes import load_text, trained_toy
 
-EPOCHS = 3  # of lesson 13's recipe
 BEAMS = {"greedy": 1, "beam of 5": 5}
 TURNS = 5  # of which the quickest counts
 
 
 def rows(*, tiny: bool = False) -> Iterator[dict]:
-    """A row for each corpus, search and engine; `tiny`: of four toy sentences."""
-    yield from both(trained_toy(), load_text("toy"), "toy", 4 if tiny else None)
-    if tiny:
-        return
-    recipe = with_seed(RECIPES["multi30k"], 0, minutes=None, epochs=EPOCHS)
-    text = load_multi30k()
-    translator = build(recipe, text)
-    pairs, checked = map(translator.encode_pairs, (text.train, text.validation))
-    Trainer(translator.model, pairs, checked, recipe.training).fit()
-    yield from both(translator, text, "multi30k")
+    """A row for each search and engine; `tiny`: of four sentences.
 
-
-def both(
-    translator: Translator, text: ParallelText, corpus: str, few: int | None = None
-) -> Iterator[dict]:
-    """The rows of one model; `same` counts sentences of which both write all tokens."""
-    sources, references = zip(*text.test[:few], strict=True)
+    `same` counts sentences of which both engines write all tokens.
+    """
+    translator, pairs = trained_toy(), load_text("toy").test[: 4 if tiny else None]
+    sources, references = zip(*pairs, strict=True)
     ids = [translator.source_text.encode(source) for source in sources]
     with tempfile.TemporaryDirectory() as folder:
         export(translator, folder, sources)
@@ -69,7 +48,6 @@ def both(
                 said = [translator.target_text.decode(tokens) for tokens in outputs]
                 pairs = zip(outputs, written["course"], strict=True)
                 yield {
-                    "corpus": corpus,
                     "search": search,
                     "engine": engine,
                     "sentences": len(ids),
