@@ -2,8 +2,7 @@
 
 The same weights in the course's code and, exported, in CTranslate2: the same search in
 float32, in turns, on one thread each. The beam has no length penalty here, since the
-two engines' penalties differ. Seconds are the processor's, not the clock's, so that
-other work beside it hardly matters.
+two engines' penalties differ. Seconds are the processor's, not the clock's.
 """
 
 import tempfile
