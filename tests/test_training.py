@@ -260,7 +260,17 @@ def test_the_short_loop_takes_the_trainer_s_steps():
     )
     for batch in batches:
         trainer.train_step(batch, 0.5)
-    assert_close(ours.state_dict(), model.state_dict(), atol=1e-5, rtol=1e-4)
+    # The softmax cancels a key's bias. Adam makes whole steps of its gradient all the
+    # same, which is only rounding, and differs from machine to machine.
+    same, due = (
+        {
+            name: w
+            for name, w in m.state_dict().items()
+            if "key_projection.bias" not in name
+        }
+        for m in (ours, model)
+    )
+    assert_close(same, due, atol=1e-5, rtol=1e-4)
     assert seen == [*range(1, len(batches) + 1)]
     tokens = [batch.n_tokens for batch in batches]
     total = sum(x * n for x, n in zip(losses, tokens, strict=True))
