@@ -83,6 +83,11 @@ def new_model(sizes: dict) -> Transformer:
     return Transformer(config).to(DEVICE)
 
 
+def d2l_model(sizes: dict) -> nn.Module:
+    """d2l's modules, put together as text B of lesson 16 does."""
+    return build_reading("B", VOCABULARY, VOCABULARY, **sizes)
+
+
 def course_step(model: Transformer, name: str = "fp32") -> Callable:
     """A step of the course's trainer in a precision; it gives the mean loss."""
     runtime.keep_freed_memory()
@@ -134,11 +139,13 @@ def peak(work: Callable) -> float:
 def fresh_training(side: str, sizes: dict, calls: int) -> list[float]:
     """MiB beyond model and batch, and seconds of a step, in a process of its own."""
     returned = "runtime.keep_freed_memory = int" if side == "returned" else ""
-    make = "plain_step(in_pytorch(model))" if side == "rival" else "course_step(model)"
+    made = {"pytorch": "in_pytorch(new_model(sizes))", "d2l": "d2l_model(sizes)"}
+    make = "plain_step" if side in made else "course_step"
     code = f"""
 from benchmarks.__main__ import *; {returned}
-torch.set_num_threads(1); model = new_model({sizes}); held = peak(int)
-work = partial({make}, make_batch(random_pairs(64)))
+torch.set_num_threads(1); sizes = {sizes}
+model = {made.get(side, "new_model(sizes)")}; held = peak(int)
+work = partial({make}(model), make_batch(random_pairs(64)))
 print(peak(work) - held, *in_turns([work], {calls}))"""
     out = subprocess.check_output([sys.executable, "-c", code], cwd=FOLDER.parent)
     return [float(x) for x in out.split()]
@@ -149,22 +156,24 @@ def speed(tiny: bool) -> Iterator[dict]:
     sizes, sentences, rounds, few = (TINY, 8, 1, 1) if tiny else (SIZES, 64, 7, 3)
     batch = make_batch(random_pairs(sentences))
     for chosen in (sizes | {"dropout": 0.0}, sizes):
-        ours, blocks = new_model(chosen), build_reading("B", 4_000, 4_000, **chosen)
+        ours, blocks = new_model(chosen), d2l_model(chosen)
         theirs = plain_step(in_pytorch(ours)), plain_step(blocks)
         twins = course_step(ours), course_step(course_from_blocks(blocks))
         for step, twin in zip(theirs, twins, strict=True):
             for _ in range(0 if chosen["dropout"] else 5):
                 assert_close(step(batch), twin(batch), rtol=1e-4, atol=0)
-    works = [partial(step, batch) for step in (twins[0], *theirs)]
-    seconds = in_turns(works, rounds, 2)
-    step, same = "s of a training step", "5 losses without dropout"
-    yield row(step, "nn.Transformer", seconds[:2], 1.3, same)
-    yield row(step, "d2l's modules", seconds[0:3:2], 1.3, same)
+    # In processes of their own: what ours does with freed memory stays in its process.
     fresh = partial(fresh_training, sizes=sizes, calls=rounds)
-    turns = [[fresh(x) for x in ("ours", "returned", "rival")] for _ in range(few)]
-    mib, seconds = np.median(turns, axis=0).T.tolist()
-    yield row("MiB of training", "nn.Transformer", mib[0::2], 1.0, "fresh processes")
-    yield row(step, "freed memory given back", seconds[:2], 1.05, "fresh processes")
+    sides = "ours", "pytorch", "d2l", "returned"
+    turns = [[fresh(side) for side in sides] for _ in range(few)]
+    mib, (ours, *others) = np.median(turns, axis=0).T.tolist()
+    step, same = "s of a training step", "5 losses without dropout"
+    yield row(step, "nn.Transformer", (ours, others[0]), 1.3, same)
+    yield row(step, "d2l's modules", (ours, others[1]), 1.3, same)
+    yield row(
+        step, "freed memory given back", (ours, others[2]), 1.05, "fresh processes"
+    )
+    yield row("MiB of training", "nn.Transformer", mib[:2], 1.0, "fresh processes")
     model = new_model(sizes).eval()
     plain = partial(model, batch.source, batch.decoder_input)
     with torch.no_grad():
