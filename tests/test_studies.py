@@ -30,12 +30,13 @@ def test_a_study_runs_at_a_tiny_size_and_has_the_columns_of_its_table(name):
 
 def test_a_table_says_by_which_versions_it_was_made(tmp_path, monkeypatch):
     monkeypatch.setitem(studies.SCRIPTS, "squares", tmp_path / "squares.py")
-    table = pd.DataFrame([{"n": 1, "square": 1.0}, {"n": 2, "square": 4.0}])
+    squares = {"n": 1, "square": 1.0, "note": ""}, {"n": 2, "square": 4.0}
+    table = pd.DataFrame(squares)
     studies.store("squares", table)
     first = (tmp_path / "squares.csv").read_text("utf-8").splitlines()[0]
     assert first.startswith("# Python 3.") and "torch 2." in first
-    assert studies.compare(table, studies.stored("squares")) == "0 of 4 entries differ"
-    with pytest.raises(ValueError, match=r"\(1, 2\).* stored are \(2, 2\)"):
+    assert studies.compare(table, studies.stored("squares")) == "0 of 6 entries differ"
+    with pytest.raises(ValueError, match=r"\(1, 3\).* stored are \(2, 3\)"):
         studies.compare(table[:1], studies.stored("squares"))
 
 

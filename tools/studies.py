@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from importlib import import_module
+from io import StringIO
 from pathlib import Path
 
 from tools.reproducible import ROOT, make_reproducible
@@ -69,6 +70,7 @@ def compare(table: pd.DataFrame, before: pd.DataFrame) -> str:
     """How a new table differs from the stored one; ValueError for another form."""
     if [*table.columns] != [*before.columns] or len(table) != len(before):
         raise ValueError(f"{table.shape} rows and columns, stored are {before.shape}")
+    table = pd.read_csv(StringIO(table.to_csv(index=False)))  # as it would be stored
     same = (table == before) | (table.isna() & before.isna())
     return f"{int((~same).to_numpy().sum())} of {same.size} entries differ"
 
