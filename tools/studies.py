@@ -3,8 +3,8 @@
 A study is an experiment that is too long for a notebook: its script in
 lessons/lessonNN/studies/ begins with its question, and its `rows(tiny=False)` yields
 the rows of the table NAME.csv beside it, one dictionary each. Without names: all of
-them, hours. --check stores nothing and says how many entries differ from the stored
-table's; its columns and the number of its rows have to be the same.
+them, in under two hours. --check stores nothing and says how many entries differ from
+the stored table's; its columns and the number of its rows have to be the same.
 """
 
 import argparse
