@@ -46,6 +46,14 @@ def test_a_tensor_has_a_cell_for_each_number_and_hidden_ones_are_grey():
     assert block.top[1] - block.bottom[1] == pytest.approx(drawing.CELL)
 
 
+def test_an_operation_is_a_box_with_its_text():
+    ax = drawing.canvas(3, 2)
+    block = drawing.operation(ax, (1.5, 1.0), "softmax", role="weights")
+    (box,) = ax.patches
+    corner = block.left[0], block.bottom[1]
+    assert (box.get_x(), box.get_y()) == corner and texts(ax) == ["softmax"]
+
+
 def saved(*places):
     """Save a sheet with a word at each place, as a notebook does."""
     ax = drawing.canvas(3, 2)

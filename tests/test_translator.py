@@ -13,6 +13,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from helpers.decoding import beam_search
 from helpers.multi30k import ParallelText
 from helpers.scale.checkpoints import CheckpointError, write_atomically
 from helpers.text import UnknownWordError, Vocabulary
@@ -314,6 +315,18 @@ def test_translate_reads_lines_of_input(finished, capsys, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(lines, "ascii"))
     assert main(["translate", "--model", str(finished)]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 2
+
+
+def test_translate_searches_with_as_many_beams_as_are_asked_for(finished, monkeypatch):
+    sizes = []
+
+    def search(*inputs, beam_size, **options):
+        sizes.append(beam_size)
+        return beam_search(*inputs, beam_size=beam_size, **options)
+
+    monkeypatch.setattr("helpers.translator.command_line.beam_search", search)
+    given = ["translate", "--model", str(finished), "Ein Hund."]
+    assert main([*given, "--beam", "3"]) == 0 and sizes == [3]
 
 
 # --- The toy translator --------------------------------------------------------------
