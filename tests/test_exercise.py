@@ -366,7 +366,7 @@ def test_what_is_wrong_is_said(answer, part):
 
 def test_a_check_leaves_the_random_numbers_alone():
     state = torch.get_rng_state()
-    assert DOUBLE.passes(lambda x: (2 * x, x + 1))
+    assert DOUBLE.passes(lambda x: (2 * x, x + 1 + 0 * torch.rand(1)))  # nor needs them
     assert torch.equal(state, torch.get_rng_state())
 
 
