@@ -59,6 +59,15 @@ def test_every_picture_has_a_text(pages):
             assert len(text) >= 10 and not text.startswith("../"), (path, picture)
 
 
+BAD_TABLES = """
+    const tables = [...document.querySelectorAll("article table")];
+    return tables.filter((table) =>
+        (table.scrollWidth > table.clientWidth && table.tabIndex < 0) // no key moves it
+        || [...table.querySelectorAll("th")].some((cell) => !cell.innerText.trim())
+    ).map((table) => table.innerText);
+"""
+
+
 def test_every_page_opens_on_a_phone_without_errors(driver, address, pages):
     emulate(driver, PHONE)
     for path in pages:
@@ -68,6 +77,7 @@ def test_every_page_opens_on_a_phone_without_errors(driver, address, pages):
         wide = driver.execute_script("return document.documentElement.scrollWidth")
         assert [u for u in urls if not u.startswith((address, "data:"))] == [], path
         assert wide <= PHONE[0] and errors(driver) == [], path
+        assert driver.execute_script(BAD_TABLES) == [], path
 
 
 def test_a_wide_formula_can_be_moved_on_a_phone(driver, address):

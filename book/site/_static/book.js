@@ -11,13 +11,18 @@ const sidebar = document.querySelector("#pst-primary-sidebar, .bd-sidebar-primar
 sidebar?.setAttribute("role", "region");
 sidebar?.setAttribute("aria-label", "Contents of the book");
 
-// A formula that is wider than its line can be moved; all others stay as they are.
-const mark_wide_formulas = () => {
+// A formula or a table that is wider than its line can be moved; others stay as they are.
+const mark_wide = () => {
   for (const formula of document.querySelectorAll("span.math > mjx-container")) {
     const room = formula.parentElement.clientWidth + 1;
     const wide = formula.getBoundingClientRect().width > room;
     formula.parentElement.classList.toggle("wide", wide);
   }
+  for (const table of document.querySelectorAll(".bd-article table")) {
+    if (table.scrollWidth > table.clientWidth) table.tabIndex = 0; // by keys, too
+    else table.removeAttribute("tabindex");
+  }
 };
-window.MathJax?.startup?.promise?.then(mark_wide_formulas);
-addEventListener("resize", mark_wide_formulas);
+window.MathJax?.startup?.promise?.then(mark_wide);
+addEventListener("load", mark_wide);
+addEventListener("resize", mark_wide);
