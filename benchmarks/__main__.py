@@ -155,13 +155,12 @@ def speed(tiny: bool) -> Iterator[dict]:
     """The course beside others, on a CPU."""
     sizes, sentences, rounds, few = (TINY, 8, 1, 1) if tiny else (SIZES, 64, 7, 3)
     batch = make_batch(random_pairs(sentences))
-    for chosen in (sizes | {"dropout": 0.0}, sizes):
-        ours, blocks = new_model(chosen), d2l_model(chosen)
-        theirs = plain_step(in_pytorch(ours)), plain_step(blocks)
-        twins = course_step(ours), course_step(course_from_blocks(blocks))
-        for step, twin in zip(theirs, twins, strict=True):
-            for _ in range(0 if chosen["dropout"] else 5):
-                assert_close(step(batch), twin(batch), rtol=1e-4, atol=0)
+    ours, blocks = (make(sizes | {"dropout": 0.0}) for make in (new_model, d2l_model))
+    theirs = plain_step(in_pytorch(ours)), plain_step(blocks)
+    twins = course_step(ours), course_step(course_from_blocks(blocks))
+    for step, twin in zip(theirs, twins, strict=True):
+        for _ in range(5):
+            assert_close(step(batch), twin(batch), rtol=1e-4, atol=0)
     # In processes of their own: what ours does with freed memory stays in its process.
     fresh = partial(fresh_training, sizes=sizes, calls=rounds)
     sides = "ours", "pytorch", "d2l", "returned"
@@ -186,7 +185,8 @@ def speed(tiny: bool) -> Iterator[dict]:
     options = {"batch_size": math.ceil(len(pairs) / len(ours)), "shuffle": True}
     theirs = [*DataLoader(pairs, **options, collate_fn=make_batch)]
     assert sum(b.n_tokens for b in ours) == sum(b.n_tokens for b in theirs)
-    works = [lambda x=x: [twins[0](b) for b in x] for x in (ours, theirs)]
+    take = course_step(new_model(sizes))
+    works = [lambda x=x: [take(b) for b in x] for x in (ours, theirs)]
     seconds, same = in_turns(works, few), f"tokens of {len(pairs)} pairs"
     yield row("s of an epoch in buckets", "shuffled batches", seconds, 1.3, same)
     translator, text = trained_toy(), load_text("toy").test[: 8 if tiny else 500]
